@@ -82,7 +82,7 @@ def sick_facts() -> Mapping[str, Mapping[str, object]]:
 
 
 def rules(matrix: Matrix, sick: Mapping[str, Mapping[str, object]]) -> Iterator[Proof]:
-    """Give for each rule whether it fires on its sick facts."""
+    """Yield for each rule whether it fires on its sick facts."""
     for name in ids():
         held, says = False, "no facts are shipped on which it could be tried"
         if name in sick:

@@ -76,7 +76,7 @@ def _together(search: Search) -> Iterator[Alternative]:
 
 
 def _wheels(search: Search) -> Iterator[Alternative]:
-    """Give other builds of the same release: those without limits first, the newest of them; with limits the oldest."""
+    """Yield other builds of the same release: those without limits first, the newest; with limits the oldest."""
     newest_first = [one for build in builds_of(search.at.subject, search) if (one := search.better(build))]
     native = [one for one in newest_first if one.verdict is Compatibility.COMPATIBLE]
     for one in (*native, *(one for one in reversed(newest_first) if one not in native)):

@@ -71,7 +71,7 @@ def spoken(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tuple[C
 def unspoken(
     subject: Subject, held: Sequence[Contract], named_: Container[str], facts: Facts, matrix: Matrix
 ) -> Iterator[Reason]:
-    """Return of all that was given and no contract speaks of that nothing is known, or that a build has no use of it.
+    """Return of all that was given and no contract covers that nothing is known, or that a build has no use of it.
 
     Those in ``named_`` have a missing row of their own, which says more.
     """

@@ -54,7 +54,7 @@ class Subject:
     """One thing that a question is about.
 
     ``name`` is the distribution or component as it was typed, ``component`` its id; ``tag`` is the build (cu128,
-    cuda12), None where a plain install decides. ``version`` is None until a range is resolved; ``exact`` tells whether
+    cuda12), None if a plain install decides. ``version`` is None until a range is resolved; ``exact`` tells whether
     one release was typed.
     """
 
@@ -73,7 +73,7 @@ class Subject:
 
 
 def parse(text: str, matrix: Matrix) -> Subject:
-    """Return what was typed as a subject, a GPU's name among them; raises UsageError where it is none."""
+    """Return what was typed as a subject, a GPU's name among them; raises UsageError if it is none."""
     if len(text) > LONGEST:
         raise UsageError(f"{text[:30]!r}… is not a subject: it has {len(text)} characters, more than {LONGEST}")
     if is_gpu(text.strip(), matrix):

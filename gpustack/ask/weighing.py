@@ -1,4 +1,4 @@
-"""Why the plans stand in this order: what each leaves as it is, why it is not the first, and what would not help."""
+"""Why the plans are in this order: what each leaves as it is, why it is not the first, and what would not help."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _both_given(contract: Contract, facts: Facts) -> bool:
 def _concluded(
     subject: Subject, held: tuple[Contract, ...], pairs: Sequence[tuple[str, str]], facts: Facts, matrix: Matrix
 ) -> tuple[Compatibility, tuple[Reason, ...]]:
-    """Return the worst of what the contracts say; what none of them speaks of is unknown, not well."""
+    """Return the worst of what the contracts say; what none of them covers is unknown, not well."""
     said = tuple(_reason(one, subject, facts) for one in held)
     unknown = _unknown(subject, facts, matrix)
     if unknown and not any(one.kind == "maker" and one.row for one in held):  # a maker's own is so in every release
@@ -155,7 +155,7 @@ def _alone(subject: Subject, facts: Facts) -> Reason:
 
 
 def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason | None:
-    """Return that a machine which was looked at shows no GPU and no driver, for what wants one."""
+    """Return that a machine which was examined shows no GPU and no driver, for what wants one."""
     wants = facts.taken and not on_cpu(subject) and not any(one.to in DEVICES for one in own)
     if not wants or nvidia_here(facts) or subject.component in WITHOUT_GPU:
         return None
@@ -164,7 +164,7 @@ def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason
 
 
 def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
-    """Return why nothing can be said of a subject; None where the matrix knows it."""
+    """Return why nothing can be said of a subject; None if the matrix knows it."""
     if not subject.version:
         span = f" in {subject.span}" if subject.span else ""
         text = f"The matrix knows no release of {subject.name}{span}.{meant(subject.name)}"

@@ -118,7 +118,7 @@ class Group(TyperGroup):
 
 
 def helped(app: typer.Typer) -> tuple[str, ...]:
-    """Give each command and group of this one the help above, and return the names of its groups."""
+    """Return each command and group of this one the help above, and return the names of its groups."""
     app.info.cls = Group
     for command in app.registered_commands:
         command.cls = Command

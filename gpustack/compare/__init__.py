@@ -197,7 +197,7 @@ def _packages(now: Component, reports: tuple[Report, Report]) -> Iterator[Change
 def _paired(
     then: Sequence[Instance], now: Sequence[Instance], reports: tuple[Report, Report]
 ) -> Iterator[tuple[Instance | None, Instance | None]]:
-    """Yield the copies in pairs: those of one name, then what is left of one Python; None where there is none."""
+    """Yield the copies in pairs: those of one name, then what is left of one Python; None if there is none."""
     left = dict(enumerate(then))
     unpaired: list[Instance] = []
     for copy in now:

@@ -111,7 +111,7 @@ def _at(facts: Mapping[str, JsonValue], path: str) -> Iterator[tuple[str, str | 
 
 
 def _text(held: JsonValue) -> str | None:
-    """Return a value as a text; None where it is not told."""
+    """Return a value as a text; None if it is not told."""
     if held is None:
         return None
     if isinstance(held, bool):

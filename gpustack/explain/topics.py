@@ -163,7 +163,7 @@ def of_clock_reason(one: ClockReason, matrix: Matrix) -> Meaning:
 
 
 def of_message(pattern: Pattern, line: str, matrix: Matrix) -> Meaning:
-    """Return what a recognised message means, and the finding that it mostly leads to."""
+    """Return what a recognised message means, and the finding that it usually leads to."""
     place = place_of(matrix, pattern.finding) if pattern.finding else None
     return Meaning(
         kind=Kind.MESSAGE,

@@ -29,7 +29,7 @@ Reach = Callable[[str, tuple[str, ...], float], tuple[bytes, str]]
 
 
 def names(engine: Engine, seconds: float) -> tuple[str, ...]:
-    """Return the names of all nodes, as the engine lists them; raises UsageError where it lists none."""
+    """Return the names of all nodes, as the engine lists them; raises UsageError if it lists none."""
     if not engine.nodes:
         raise UsageError(f"{engine.name} lists no nodes: name them with --nodes, as in --nodes 'gpu[001-128]'")
     answer, why = _run(engine.nodes, seconds)
@@ -175,7 +175,7 @@ def _ids() -> dict[str, str]:
 
 
 def ray_names() -> tuple[str, ...]:
-    """Return the names of all nodes that live; raises where no cluster answers."""
+    """Return the names of all nodes that live; raises if no cluster answers."""
     return tuple(sorted(_ids()))
 
 

@@ -67,7 +67,7 @@ def look(folder: Path) -> tuple[tuple[Node, ...], dict[str, str]]:
 
 
 def text(path: Path) -> str:
-    """Return the text of a file, unpacked; raises InputError where it cannot be read, or is too large."""
+    """Return the text of a file, unpacked; raises InputError if it cannot be read, or is too large."""
     try:
         with path.open("rb") as file:
             return _read(gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file, path)
@@ -101,7 +101,7 @@ def expand(said: str) -> tuple[str, ...]:
 
 
 def _split(said: str) -> Iterator[str]:
-    """Yield the parts between commas that stand in no bracket."""
+    """Yield the parts between commas that are in no bracket."""
     depth, start = 0, 0
     for place, letter in enumerate(said):
         depth += (letter == "[") - (letter == "]")

@@ -77,7 +77,7 @@ def _into_duckdb(rows: Iterator[Row], file: Path) -> int:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """Give a folder with the files of all nodes: the path itself where it is one, else one that is removed afterwards.
+    """Return a folder with the files of all nodes: the path itself where it is one, else one removed afterwards.
 
     Raises InputError for a file that holds no recordings.
     """
@@ -136,7 +136,7 @@ def _connected(duckdb: Any, path: str, **how: bool) -> Iterator[Any]:  # noqa: A
 
 
 def _duckdb() -> Any:  # noqa: ANN401 - the one optional library
-    """Return DuckDB; raises UsageError where it is not installed."""
+    """Return DuckDB; raises UsageError if it is not installed."""
     try:
         return importlib.import_module("duckdb")
     except ImportError as error:

@@ -115,7 +115,7 @@ def _too_late(given: Sorted) -> bool:
 def _joined(snapshot: Facts, told: Facts) -> Facts:
     """Return a snapshot with what texts tell of the same machine: what was measured stands, the rest is added.
 
-    What could not be looked at there is taken from the texts; where both speak and disagree, that is ``not_seen``.
+    What could not be examined there is taken from the texts; where both speak and disagree, that is ``not_seen``.
     """
     from gpustack.imports import joining  # noqa: PLC0415 - few snapshots come with texts
 

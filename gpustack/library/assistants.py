@@ -94,7 +94,7 @@ def matrix_why(
     *,
     on_this_machine: bool = False,
 ) -> str:
-    """Say whether something works with what is given, why, from which source, and what would work instead.
+    """Return whether something works with what is given, why, from which source, and what would work instead.
 
     ``subjects`` are distributions or components, such as ["torch==2.7.1+cu128"]; ``driver`` is a release
     such as 550.54.15; ``gpu`` a name or architecture such as H100 or sm_90; ``python`` a version such as 3.12.

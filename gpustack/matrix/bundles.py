@@ -51,7 +51,7 @@ PLATFORMS = frozenset({"linux-x86_64", "linux-aarch64", "windows", "macos-arm64"
 
 
 def read(file: Path) -> bytes:
-    """Return a file as it is; raises InputError where it cannot be read or is longer than a bundle may be."""
+    """Return a file as it is; raises InputError if it cannot be read or is longer than a bundle may be."""
     try:
         with file.open("rb") as held:
             data = held.read(MOST_FILE + 1)
@@ -82,7 +82,7 @@ def install(file: str, data: bytes, pinned: str | None, matrix: Matrix) -> tuple
 
 
 def back() -> None:
-    """Use what was used before the last bundle; raises UsageError where there is no bundle."""
+    """Use what was used before the last bundle; raises UsageError if there is no bundle."""
     folder = assets.data()
     current, previous = folder / "current", folder / "previous"
     if not current.is_dir():

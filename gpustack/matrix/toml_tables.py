@@ -28,7 +28,7 @@ Key = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """What is held, where it stands in the file (``at``), and on which lines of which file keys stand."""
+    """What is held, where it is in the file (``at``), and on which lines of which file keys stand."""
 
     held: Mapping[str, Any]
     path: str
@@ -49,7 +49,7 @@ class Table:
                 raise self.wrong(f"there is no such key; {meant}", key)
 
     def text(self, key: str) -> str | None:
-        """Return a text, or None where there is none; an empty one is wrong."""
+        """Return a text, or None if there is none; an empty one is wrong."""
         value = self.held.get(key)
         if value is not None and (not isinstance(value, str) or not value.strip()):
             raise self.wrong(f"text is expected, not {shown(value)}", key)
@@ -107,7 +107,7 @@ class Table:
         return value
 
     def table(self, key: str) -> Table | None:
-        """Return a table inside this one, or None where there is none."""
+        """Return a table inside this one, or None if there is none."""
         value = self.held.get(key)
         if value is not None and not isinstance(value, dict):
             raise self.wrong(f"a table is expected, not {shown(value)}", key)

@@ -188,7 +188,7 @@ def _decoded(file: Path) -> Mapping[str, Any]:
 
 
 def _placed(system: System, folder: Path) -> System:
-    """Return a system whose probe is named by its whole path; raises ValueError where it is not in the folder."""
+    """Return a system whose probe is named by its whole path; raises ValueError if it is not in the folder."""
     probe = Path(folder, system.data["probe"]).resolve()
     if not probe.is_file() or not probe.is_relative_to(folder.resolve()):
         raise ValueError(f"{system.id}: there is no probe {system.data['probe']} in the plugin")
@@ -196,7 +196,7 @@ def _placed(system: System, folder: Path) -> System:
 
 
 def _checked(plugin: Plugin) -> Iterator[State | Limit | Pattern]:
-    """Yield every row as its type; raises ValueError for a name of somebody else, and for a fact without a schema."""
+    """Yield every row as its type; raises ValueError for a name of someone else, and for a fact without a schema."""
     duties: list[State | Limit] = [
         *(_row(one, State, "states", number) for number, one in enumerate(plugin.states)),
         *(_row(one, Limit, "limits", number) for number, one in enumerate(plugin.limits)),
@@ -281,7 +281,7 @@ def _held_to(rule: Rule) -> Callable[[Facts, Matrix], tuple[Finding, ...]]:
 
 
 def _guarded(call: Callable[[], Any], name: str) -> Any:  # noqa: ANN401 - what is called
-    """Return what is called; raises RuntimeError where that would end the program, TimeoutError where it takes long."""
+    """Return what is called; raises RuntimeError if that would end the program, TimeoutError where it takes long."""
     try:
         with within(time.monotonic() + RULE_SECONDS):
             return call()

@@ -46,7 +46,7 @@ class Written:
     base: tuple[str, ...] = ()
 
     def place(self, *key: str | int) -> str | None:
-        """Return file and line of a key, or of what is nearest around it; None where there is no file."""
+        """Return file and line of a key, or of what is nearest around it; None if there is no file."""
         return f"{self.path}:{line_of((*self.base, *key), self.lines)}" if self.path else None
 
     def beside(self, name: str) -> Path:

@@ -1,6 +1,6 @@
 """What a policy says of figures, and the whole check.
 
-Everything here is a pure function of what was seen; whose fault a finding is stands in ``gpustack.faults``.
+Everything here is a pure function of what was seen; whose fault a finding is is in ``gpustack.faults``.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Unmeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What one figure reached: its part of the limit or of the baseline; None where it has none.
+    """What one figure reached: its part of the limit or of the baseline; None if it has none.
 
-    One that is not a GPU's ``own`` is what several reach of what they share: no pattern speaks of it, only its id does.
+    One that is not a GPU's ``own`` is what several reach of what they share: no pattern covers it, only its id does.
     """
 
     id: str
@@ -77,12 +77,12 @@ def bench_rows(bench: BenchReport | None, unmeasured: Unmeasured | None, written
 
 
 def pattern_of(name: str, wanted: Mapping[str, float]) -> str | None:
-    """Return the key that speaks of a benchmark: its id, else the first pattern that fits."""
+    """Return the key that covers a benchmark: its id, else the first pattern that fits."""
     return name if name in wanted else next((one for one in wanted if fnmatchcase(name, one)), None)
 
 
 def asks_of_each_link(policy: Policy) -> bool:
-    """Tell whether the policy says what the link of each GPU must reach, so that it has to be measured alone."""
+    """Return whether the policy says what the link of each GPU must reach, so that it has to be measured alone."""
     wanted = {**policy.bench.least, **policy.bench.least_of_baseline}
     return any(pattern_of(link, wanted) for link in LINKS)
 
@@ -190,7 +190,7 @@ def check(
 
 
 def failed(report: CheckReport, counted: Sequence[str]) -> bool:
-    """Tell whether anything has one of the severities that count; a rule of the policy that fails is an error."""
+    """Return whether anything has one of the severities that count; a rule of the policy that fails is an error."""
     findings = (*report.findings, *(report.bench.findings if report.bench else ()))
     rows = {
         "error": any(_fails(row) for row in report.policy),
@@ -248,7 +248,7 @@ def _fails(row: Held) -> bool:
 
 
 def unmeasurable(report: Report) -> Unmeasured | None:
-    """Say why nothing can be measured on a machine; None where it can be tried."""
+    """Say why nothing can be measured on a machine; None if it can be tried."""
     status = {one.id: one.status for one in report.components}
     libcuda = next((one for one in report.components if one.id == "libcuda"), None)
     if report.verdict.status is Health.NO_GPU:

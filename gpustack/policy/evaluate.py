@@ -1,4 +1,4 @@
-"""A machine held against a policy: a row for all that it asks, which findings are ignored, and whose fault it is.
+"""A machine compared with a policy: a row for all that it asks, which findings are ignored, and whose fault it is.
 
 The layer of a finding decides whose fault it is, but for findings that lie in one layer and are fixed in another. Each
 row says why.
@@ -109,12 +109,12 @@ def weigh(findings: Sequence[Finding], policy: Policy, today: date) -> tuple[Fin
 
 
 def fits(finding: Finding, named: str) -> bool:
-    """Tell whether a finding is meant by an id, a key, or a pattern of either."""
+    """Return whether a finding is meant by an id, a key, or a pattern of either."""
     return named in {finding.id, finding.key} or fnmatchcase(finding.key, named) or fnmatchcase(finding.id, named)
 
 
 def in_force(until: date | None, today: date) -> bool:
-    """Tell whether a day is not yet over; where none is named, none ends."""
+    """Return whether a day is not yet over; where none is named, none ends."""
     return until is None or today <= until
 
 
@@ -191,7 +191,7 @@ def frameworks(report: Report, written: Written) -> Iterator[Held]:
 
 
 def _unseen(report: Report, name: str) -> str | None:
-    """Say why nothing is known of a component in the chosen Python; None where it was looked for."""
+    """Say why nothing is known of a component in the chosen Python; None if it was looked for."""
     seen = next((one for one in report.components if one.id == name), None)
     if seen is None:
         return None

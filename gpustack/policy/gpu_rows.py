@@ -1,4 +1,4 @@
-"""The GPUs of a machine held against a policy: how many there are, of which kind, and what others do on them."""
+"""The GPUs of a machine compared with a policy: how many there are, of which kind, and what others do on them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Demand:
 
 
 def cards(report: Report) -> tuple[Card, ...] | None:
-    """Return the GPUs that their drivers list; None where a driver does not answer and nobody can say."""
+    """Return the GPUs that their drivers list; None if a driver does not answer and nobody can say."""
     there = [one for one in report.components if one.id in MAKERS]
     made = (_card(copy) for one in there for copy in one.instances if copy.status is Status.PRESENT)
     found = tuple(card for card in made if card)
@@ -90,7 +90,7 @@ def _first(copy: Instance, *names: str) -> int | None:
 def kinds(report: Report, written: Written, exactly: int | None = None) -> Iterator[Held]:
     """Yield a row for how many GPUs there must be, and one for each thing that every one of them must be.
 
-    Where neither the policy nor ``exactly`` says how many, it is one or more; what somebody pasted need not show any.
+    Where neither the policy nor ``exactly`` says how many, it is one or more; what someone pasted need not show any.
     """
     wanted, seen = written.policy.gpus, cards(report)
     place = None if exactly is not None else written.place("gpus", "count") if wanted else None

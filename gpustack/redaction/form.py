@@ -63,7 +63,7 @@ class Form:
     """One row of the table.
 
     ``hints`` are lower-case letters of which a text must have some, or the form is not looked for. Words of a
-    ``learnt`` form are then found wherever they stand. What each is tried on stands in ``docs/redaction.toml``.
+    ``learnt`` form are then found wherever they stand. What each is tried on is in ``docs/redaction.toml``.
     """
 
     name: str

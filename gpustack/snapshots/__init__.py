@@ -64,7 +64,7 @@ def decode(text: str, origin: str) -> Mapping[str, Any]:
 
 
 def first(text: str, start: int, origin: str) -> tuple[Any, int]:
-    """Return the JSON that begins at a place of a text, and where it ends; raises ValueError where there is none.
+    """Return the JSON that begins at a place of a text, and where it ends; raises ValueError if there is none.
 
     Raises RecursionError where it is nested too deeply, and InputError, naming the origin, where it is too much.
     """
@@ -95,7 +95,7 @@ def _named(facts: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
 
 
 def _count(facts: Facts, origin: str) -> None:
-    """Raise InputError for more things than any machine has: each is held against many others."""
+    """Raise InputError for more things than any machine has: each is compared with many others."""
     copies = [len(one.instances) for one in facts.components]
     found = {name: len(getattr(facts, name)) for name in MOST}
     found |= {"instances of one component": max(copies, default=0), "instances": sum(copies)}

@@ -1,4 +1,4 @@
-"""Rows against an index: the user's own pip is asked, here with a folder of small wheels in the place of an index."""
+"""Rows against an index: the user's own pip is asked, here with a folder of small wheels instead of an index."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def wheel(folder: Path, name: str, version: str, requires_python: str, *requires
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a folder that pip takes for the whole index."""
+    """Return a folder that pip takes for the whole index."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -44,7 +44,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def newest(table: str, part: str, key: str) -> str:
-    """Give the version of the last row."""
+    """Return the version of the last row."""
     return str(MATRIX.table(table)[part][-1][key])
 
 

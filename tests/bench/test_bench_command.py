@@ -38,7 +38,7 @@ def measured(driver: Path, *arguments: str | Path) -> subprocess.CompletedProces
 
 
 def bent(path: Path, factor: float) -> Path:
-    """Give the same report as if every figure had been so many times what it was."""
+    """Return the same report as if every figure had been so many times what it was."""
     report = json.loads(path.read_text())
     for result in report["results"]:
         result["value"] *= factor

@@ -30,7 +30,7 @@ def say(kind, what=None):
 
 
 class Scripted(Door):
-    """A door behind which a script runs in the place of the child, one after the other where there are several."""
+    """A door behind which a script runs instead of the child, one after the other where there are several."""
 
     def __init__(self, *scripts: str) -> None:
         self.scripts = list(scripts)

@@ -19,7 +19,7 @@ HERE = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
 
 @pytest.fixture
 def sysfs(tmp_path: Path) -> Callable[[str, str], str]:
-    """Give a function that writes the node of the GPU and the processors of node 1."""
+    """Return a function that writes the node of the GPU and the processors of node 1."""
 
     def write(node: str, cpus: str) -> str:
         card, folder = tmp_path / "bus/pci/devices" / PCI, tmp_path / "devices/system/node/node1"

@@ -52,7 +52,7 @@ pytestmark = [
 
 @pytest.fixture
 def run(driver: Path, products: str) -> Run:
-    """Give a function that measures on the stand-in driver, told by FAKE_ variables what to do."""
+    """Return a function that measures on the stand-in driver, told by FAKE_ variables what to do."""
 
     def run_(
         *names: str, data: str = "random", gpus: tuple[int, ...] = (0,), sustain: float = 0.0, **fakes: str

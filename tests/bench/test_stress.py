@@ -42,7 +42,7 @@ standing_in = pytest.mark.skipif(
 
 @pytest.fixture
 def stress(driver: Path, products: str) -> Load:
-    """Give a function that loads the stand-in GPUs."""
+    """Return a function that loads the stand-in GPUs."""
 
     def stress_(seconds: float = 1.0, gpus: tuple[int, ...] = (0,), **fakes: str) -> BenchReport:
         return bench.stress(seconds, gpus=gpus, cublaslt=products, environ=surroundings(driver, **fakes))

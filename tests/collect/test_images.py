@@ -46,7 +46,7 @@ def torch_in(site: Path, version: str = "2.11.0+cu130", cuda: str = "13.0") -> N
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """Give a Debian-like root with the system's Python and a venv that holds torch."""
+    """Return a Debian-like root with the system's Python and a venv that holds torch."""
     root = tmp_path / "image"
     for folder in (
         "usr/bin",
@@ -76,7 +76,7 @@ def image(tmp_path: Path) -> Path:
 
 
 def on_driver(facts: Facts, release: str, cuda: int, name: str = "NVIDIA H200", cc: str = "9.0") -> Facts:
-    """Give the facts as a machine with this driver would have them under the same image."""
+    """Return the facts as a machine with this driver would have them under the same image."""
     parts = (module(release, release), uvm(release), driver(release), nvml(release, cuda), libcuda(cuda, release, cc))
     brought = table(told(facts, "image"), "libcuda")
     under = taken_over((*parts, seen("pci-display", pci()), seen("gpu", gpu(name, cc))), brought)

@@ -36,7 +36,7 @@ def around(home: Path, folder: Path | None = None, chosen: Sequence[str] = (), *
 
 
 def below(found: Surroundings, home: Path) -> dict[str, str]:
-    """Give kind by folder, relative to the home, of what was found there."""
+    """Return kind by folder, relative to the home, of what was found there."""
     return {
         str(Path(one.prefix or "").relative_to(home)): one.kind
         for one in found.environments

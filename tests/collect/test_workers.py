@@ -51,7 +51,7 @@ def system(name: str, do: str | None = None, seconds: float = 5.0) -> System:
 def run(
     tmp_path: Path, *groups: tuple[System, ...], door: Door | None = None, seconds: float = 8.0, end: str = ""
 ) -> tuple[dict[str, Reply], float]:
-    """Give the replies by id, and how long all of it took."""
+    """Return the replies by id, and how long all of it took."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(end=end))
     tasks = [Task(argv=(sys.executable, "-I", "-S", str(program)), environ={}, systems=group) for group in groups]

@@ -29,7 +29,7 @@ def which(name: str) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Give a project with a virtual environment that holds one distribution, and the hook of a repository of ours."""
+    """Return a project with a virtual environment that holds one distribution, and the hook of a repository of ours."""
     ours, theirs = tmp_path / "gpustack", tmp_path / "project"
     ours.mkdir()
     shutil.copy(REPO / ".pre-commit-hooks.yaml", ours)

@@ -26,7 +26,7 @@ def gpustack(*arguments: str | Path, at: Path, given: str = "") -> subprocess.Co
 
 @pytest.fixture(scope="session")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with recorded machines as snapshots, and no policy in it or above."""
+    """Return a folder with recorded machines as snapshots, and no policy in it or above."""
     folder = tmp_path_factory.mktemp("machines")
     for path in (TESTS / "hosts").glob("*.json"):
         (folder / path.name).write_text(json.dumps(json.loads(path.read_text("utf-8"))["facts"]))

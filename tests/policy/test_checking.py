@@ -119,7 +119,7 @@ TWO = "hosts/recorded-h200-x2.json"
 
 
 def without(base: Report, component: str, **facts: object) -> Report:
-    """Give a machine whose second GPU is gone from a component, which says something else beside."""
+    """Return a machine whose second GPU is gone from a component, which says something else beside."""
     (old,) = [one for one in base.components if one.id == component]
     kept = old.instances[:1]
     own = {**kept[0].facts, **facts} if facts else kept[0].facts

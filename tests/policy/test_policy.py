@@ -193,7 +193,7 @@ def test_any_text_is_a_policy_or_one_clear_error(text: str) -> None:
 
 
 def outcome(text: str) -> Policy | str:
-    """Give the policy that a text is, or what is said of it."""
+    """Return the policy that a text is, or what is said of it."""
     try:
         return read(text).policy
     except InputError as error:

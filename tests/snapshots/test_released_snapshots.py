@@ -32,7 +32,7 @@ def test_a_released_snapshot_opens_is_judged_and_is_written_as_one_of_today(path
     assert again == facts
 
 
-# Texts whose fault stands in what their messages imply, and the finding of each.
+# Texts whose fault is in what their messages imply, and the finding of each.
 BY_MESSAGES = {
     "ImportError: /x/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: "
     "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE\n"

@@ -32,7 +32,7 @@ def test_the_recorded_reports_of_older_versions_are_read() -> None:
 
 
 def changed(said: dict[str, Any], *keys: str | int, to: object) -> str:
-    """Give the text of a report in which one value is another."""
+    """Return the text of a report in which one value is another."""
     held: Any = said
     for key in keys[:-1]:
         held = held[key]

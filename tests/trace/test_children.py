@@ -17,7 +17,7 @@ CHILDREN = Path(frameworks.__file__).parent / "children"
 
 
 def child(name: str) -> ModuleType:
-    """Give a file of the children as a module."""
+    """Return a file of the children as a module."""
     module = ModuleType(name)
     SourceFileLoader(name, str(CHILDREN / f"{name}.py")).exec_module(module)
     return module

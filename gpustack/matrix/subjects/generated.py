@@ -50,7 +50,7 @@ def _split(said: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
 class Release(Stated):
     """One release: its wheels as Pythons by platform, and what they require of what the matrix knows (PEP 508).
 
-    ``requires`` is None where no METADATA was read, or there is only a source archive.
+    ``requires`` is None if no METADATA was read, or there is only a source archive.
     """
 
     version: str
@@ -126,7 +126,7 @@ def releases(matrix: Matrix, distribution: str) -> tuple[Release, ...]:
 
 
 def release_of(matrix: Matrix, distribution: str, version: str) -> Release | None:
-    """Return the release of exactly this version, or None where no row states it."""
+    """Return the release of exactly this version, or None if no row states it."""
     wanted = version_of(version.partition("+")[0])
     return _by_version(releases(matrix, distribution)).get(wanted) if wanted is not None else None
 
@@ -159,7 +159,7 @@ def unread(matrix: Matrix, component: str) -> tuple[str, ...]:
 
 
 def jax_row(matrix: Matrix, version: str) -> Mapping[str, object] | None:
-    """Return a release of JAX as a row, by its plugins: their CUDA majors and Python; None where none was read."""
+    """Return a release of JAX as a row, by its plugins: their CUDA majors and Python; None if none was read."""
     there = {cuda: release_of(matrix, PLUGIN.format(cuda), version) for cuda in (12, 13)}
     plugins = {cuda: one for cuda, one in there.items() if one and one.wheels}
     if (first := next(iter(plugins.values()), None)) is None:
@@ -169,7 +169,7 @@ def jax_row(matrix: Matrix, version: str) -> Mapping[str, object] | None:
 
 
 def plugin_row(matrix: Matrix, version: str, cuda: int) -> Mapping[str, object] | None:
-    """Return what a release of JAX's plugin requires of CUDA's parts as a row; None where it was not read."""
+    """Return what a release of JAX's plugin requires of CUDA's parts as a row; None if it was not read."""
     known = release_of(matrix, PLUGIN.format(cuda), version)
     if known is None or not known.requires:
         return None
@@ -210,7 +210,7 @@ def _parsed(text: str) -> Requirement:
 
 @lru_cache(maxsize=4096)
 def _joined(said: tuple[str, ...], name: str, platform: str, python: str, extra: str) -> str | None:
-    """Return the ranges of all requirements on a distribution that hold in an environment; None where none does."""
+    """Return the ranges of all requirements on a distribution that hold in an environment; None if none does."""
     environment, spans = _environment(platform, python, extra), []
     for one in said:
         if not one.startswith(name):
