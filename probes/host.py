@@ -194,7 +194,7 @@ class Host:
         return described
 
     def pieces(self, path: str, word: "Bytes", around: int = 1024) -> "Iterator[Bytes]":
-        """Return the text around each occurrence of a word in a file of any size, from its end (where constants are)."""
+        """Return the text around each occurrence of a word in a file of any size, its end first (with constants)."""
         self.bytes(path, 1)
         kept = len(self.log)
         size = (self.stat(path) or {"size": 0})["size"]

@@ -1,4 +1,4 @@
-"""What to type to have a release: with pip, uv and conda where it is a wheel, else with the system's own manager."""
+"""The commands to install a release: with pip, uv and conda where it is a wheel, else with the system's own manager."""
 
 from __future__ import annotations
 

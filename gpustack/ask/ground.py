@@ -126,7 +126,7 @@ def _last(search: Search) -> DriverRelease | None:
 
 
 def upgrades(search: Search) -> list[DriverRelease]:
-    """Return the newer drivers to try: the floors of CUDA's families and of the wanted minor, and the last of branches."""
+    """Return the newer drivers to try: the floors of CUDA's families and of the wanted minor, and branch ends."""
     above, cuda = driver_release(search.facts), wanted_cuda(search)
     native = search.matrix.native(cuda) if cuda else None
     tries = {one.last for one in branches.branches(search.matrix) if one.last}

@@ -32,7 +32,7 @@ def alternatives(search: Search) -> tuple[Alternative, ...]:
     """Return what would work better than the subject as it stands, the smallest change first."""
     if search.at.verdict is Compatibility.COMPATIBLE or not search.at.contracts:
         return ()
-    exact = search.at.verdict is Compatibility.LIMITED and search.subject.exact  # it works: no other release is wanted
+    exact = search.at.verdict is Compatibility.LIMITED and search.subject.exact  # it works: no other release is needed
     releases = () if exact else (_versions,)
     finders = (_together, _wheels, _overrides, ground.compilers, *releases, ground.pythons)
     found: dict[str, Alternative] = {}

@@ -90,7 +90,7 @@ def unspoken(
 
 
 def on_cpu(subject: Subject) -> bool:
-    """Return whether a subject is a build that computes on the CPU alone."""
+    """Return whether a subject is a build that computes only on the CPU."""
     return subject.tag == "cpu" or subject.name in CPU_BUILDS
 
 

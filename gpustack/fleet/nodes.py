@@ -33,7 +33,7 @@ class Node:
 def look(folder: Path) -> tuple[tuple[Node, ...], dict[str, str]]:
     """Return the nodes whose files lie in a folder, by name, and why others are missing, as ``collect`` wrote it.
 
-    Raises InputError for what is no folder, or holds nothing of a node.
+    Raises InputError for what is not a folder, or holds nothing of a node.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: gpustack fleet collect makes one, with a file for each node")

@@ -93,7 +93,7 @@ def _installed() -> Iterator[tuple[str, Path]]:
         try:
             spec = find_spec(point.value)
             places: Iterable[str] = (spec.submodule_search_locations if spec else None) or ()
-        except Exception:  # noqa: BLE001 - a package of somebody else, whose parent is imported to find it
+        except Exception:  # noqa: BLE001 - a package of someone else, whose parent is imported to find it
             places = ()
         yield point.name, next(map(Path, places), Path(point.value))
 

@@ -29,7 +29,7 @@ SECTION = ("tool", "gpustack")
 HEADER = re.compile(r"""^[ \t]*\[+[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?gpustack\b""", re.MULTILINE)
 MOST_SHARE = 2  # of a ceiling or a baseline; what is above was meant in per cent
 MOST_BYTES = 1_000_000
-END = "# End of the policy."  # the last line of a policy that ENDED announces: what lacks it was cut off
+END = "# End of the policy."  # the last line of a policy that ENDED announces: what lacks it was truncated
 ENDED = f'# This file ends with the line "{END}"; without it, it was truncated and is refused.'
 PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)")
 BENCHES = ("bench-failed", "bench-low", "bench-unsteady", "bench-skipped")
@@ -46,7 +46,7 @@ class Written:
     base: tuple[str, ...] = ()
 
     def place(self, *key: str | int) -> str | None:
-        """Return file and line of a key, or of what is nearest around it; None if there is no file."""
+        """Return file and line of a key, or of what is nearest around it; None without a file."""
         return f"{self.path}:{line_of((*self.base, *key), self.lines)}" if self.path else None
 
     def beside(self, name: str) -> Path:

@@ -265,7 +265,7 @@ def _told(words: Iterable[str | None]) -> str:
 
 
 def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
-    """Return what there is of a component, and whether that is what is wanted; None: nobody can say."""
+    """Return what there is of a component, and whether that is what is required; None: nobody can say."""
     reason = f": {seen.reason}" if seen.reason else ""
     if seen.status is Status.UNKNOWN or (seen.status is Status.FAILED and not seen.instances):
         return f"not known{reason}", None

@@ -130,7 +130,7 @@ ADDRESSES = (
         name="IP address",
         context=(
             "version 6; version 4 where its numbers, a port, a mask, the words before or the name say "
-            "that it is no version"
+            "that it is not a version"
         ),
         find=_addresses,
         hints=(".", ":"),

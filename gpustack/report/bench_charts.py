@@ -1,4 +1,4 @@
-"""Figures that belong together: a matrix of GPUs from each to each, and the roofline of one."""
+"""Related figures: a matrix of GPUs from each to each, and the roofline of one."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def _bench_text_row(result: Result, page: Page) -> Line:
 
 def bar(ratio: float | None, page: Page) -> tuple[str, str]:
     """Return the part of the limit as a bar, full and empty; above the limit it is full."""
-    if ratio is None or ratio != ratio:  # noqa: PLR0124 - only what is no number differs from itself
+    if ratio is None or ratio != ratio:  # noqa: PLR0124 - only nan differs from itself
         return "", " " * BAR_COLUMNS
     full = round(min(max(ratio, 0.0), 1.0) * BAR_COLUMNS)
     return page.mark("full") * full, page.mark("rest") * (BAR_COLUMNS - full)

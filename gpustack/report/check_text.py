@@ -219,7 +219,7 @@ def _name(one: Changed) -> str:
 
 
 def _packages(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
-    """Yield the distributions that came, went or changed, a few of them unless all are wanted."""
+    """Yield the distributions that came, went or changed, a few of them unless all are requested."""
     told = [f"{one.component} {one.before or 'none'} → {one.after or 'gone'}" for one in changes]
     if told:
         yield Line(lead=Text("- "), body=write(page, few(told, len(told) if page.verbose else MOST_PACKAGES)))

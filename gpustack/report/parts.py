@@ -108,7 +108,7 @@ def measured(reported: Reported) -> BenchReport | None:
 
 
 def policy(reported: Reported) -> tuple[Held, ...]:
-    """Return the rules of the policy as they were held against the machine."""
+    """Return the rules of the policy as they were checked against the machine."""
     return reported.policy if isinstance(reported, CheckReport) else ()
 
 

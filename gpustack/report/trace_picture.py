@@ -162,7 +162,7 @@ def words(trace: Trace) -> Mapping[str, Sequence[str]]:
             _limit(trace.compute_ceiling),
         ),
         "in": _full("2: copied", duration(copying(trace, 2)), *_speed(trace, 2)),
-        "memory": _full("Memory of the GPU (VRAM)", _timed(trace, 3, "made ready"), _limit(trace.memory_ceiling)),
+        "memory": _full("Memory of the GPU (VRAM)", _timed(trace, 3, "prepared"), _limit(trace.memory_ceiling)),
         "units": _full(
             f"{units} multiprocessors (SMs)" if units else "Multiprocessors (SMs)",
             _timed(trace, 4, f"{len(trace.kernels)} kernels" if trace.kernels else "kernels"),

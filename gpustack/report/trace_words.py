@@ -144,7 +144,7 @@ def limit(one: Figure | None) -> float | None:
 
 
 def percent(ratio: float | None) -> str:
-    """Return a part in percent; what is no number is nothing."""
+    """Return a part in percent; nan is nothing."""
     if ratio is None or ratio - ratio != 0:
         return ""
     if 0 < ratio < LEAST:
@@ -227,7 +227,7 @@ def link(one: Loaded) -> str:
 
 
 def share(seconds: float | None, whole: float | None) -> float | None:
-    """Return which part of the whole a time is; None where one of them is no number."""
+    """Return which part of the whole a time is; None if one of them is nan."""
     part = seconds / whole if seconds is not None and whole else None
     return part if part is None or part - part == 0 else None
 

@@ -72,7 +72,7 @@ def registered(host: "Host") -> "Iterator[Tuple[Optional[str], str]]":
 
 
 def icd(host: "Host", search: "Any", file: "Optional[str]", library: str) -> "Facts":
-    """Return one registered driver: its library, and the file that the loader would use for it (None: there is none)."""
+    """Return one registered driver: its library, and the file that the loader would use (None: there is none)."""
     unread = host.why(file) if file and host.why(file) != "ok" else None
     if library.startswith("/"):
         path = library if (host.stat(library) or {}).get("kind") == "file" else None

@@ -273,7 +273,7 @@ def _gfx_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _left_alone(facts: Facts, matrix: Matrix, gfx: str) -> bool:
-    """Return whether somebody says that a program of ROCm does not use a GPU for which no usual build has code."""
+    """Return whether someone says that a program of ROCm does not use a GPU for which no usual build has code."""
     of_rocm = heard(facts, "rocm-named", "gfx-unsupported") or bool(version(facts, "rocm"))
     here = (torch_version(facts) or "").partition("+")[0]
     builds_ = [one for one in amd_intel.torch_builds(matrix) if one.archs and _until(one, here)]

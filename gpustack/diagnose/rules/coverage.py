@@ -317,7 +317,7 @@ WITH_NVIDIA = ("nvml", "libcuda", "libnvidia-ml", "nvidia.ko", "nvidia-driver")
 ABOVE = frozenset({Layer.RUNTIME, Layer.LIBRARY, Layer.FRAMEWORK})
 AROUND = frozenset({"linux-kernel", "kernel-log", "python", "packages"})  # what the rules ask of besides
 NEEDED = AROUND | {*FRAMEWORKS, "tensorflow"}  # of no maker of GPUs
-# How a process ends that asks a library which is sick, and what the loader says of a file that is none.
+# How a process ends that asks a broken library, and what the loader says of a file that is none.
 DIED = re.compile(
     r"(?:was )?killed by |(?:gave )?no answer in |ended with (?:exit )?code |printed |closed its output"
     r"|still there after|the time was up|it was interrupted|.*could (?:not )?be started"

@@ -211,7 +211,7 @@ def _number(said: str | None) -> int | None:
 
 
 def _ort_fix(wanted: int, held: int | None, facts: Facts, matrix: Matrix) -> Fix:
-    """Return how to get the cuDNN that is wanted, and the ONNX Runtime for the one that is here."""
+    """Return how to get the cuDNN that is needed, and the ONNX Runtime for the one that is here."""
     here, version_ = majors(cuda_here(facts, matrix)), onnxruntime_version(facts) or "0"
     release = frameworks.onnxruntime_of(matrix, version_)
     cuda = here[0] if here else release.cuda if release else None
@@ -334,7 +334,7 @@ def _needless(wanted: Sequence[Missing], facts: Facts) -> bool:
 
 
 def _here(wanted: Sequence[Missing], facts: Facts, matrix: Matrix) -> list[tuple[str, Because]]:
-    """Return what is installed instead of what is wanted, each with its ground."""
+    """Return what is installed instead of what is needed, each with its ground."""
     libraries = {one.library for one in wanted}
     cudnn = [(f"cuDNN {number}", ground) for number, ground in cudnn_here(facts)[:1] if CUDNN in libraries]
     return cudnn + [(one.what, one.because) for one in cuda_here(facts, matrix)[:1] if libraries - {CUDNN}]

@@ -365,7 +365,7 @@ def _detail(found: Compat | None, code: int, facts: Facts, matrix: Matrix) -> st
 
 
 def _told_of_driver(facts: Facts) -> CudaVersion | None:
-    """Return the CUDA version that somebody names as that of the driver."""
+    """Return the CUDA version that someone names as that of the driver."""
     named = (copy.version for copy in copies(facts, "cuda-toolkit") if text(copy.facts, "whose") == "driver")
     return next((CudaVersion.parse(one) for one in named if one), None)
 

@@ -49,7 +49,7 @@ NAMED_CUDA = re.compile(r"-cu(?:da)?(\d{2})x?$")
 
 
 def complained(facts: Facts) -> bool:
-    """Return whether a program said that the driver is too old, or something that this mostly means."""
+    """Return whether a program said that the driver is too old, or something that this usually means."""
     well = heard(facts, *NO_DRIVER_AT_ALL, "cuda-available-true")
     return heard(facts, *OUTRIGHT) or (heard(facts, *MAYBE) and not well) or _named(facts)
 

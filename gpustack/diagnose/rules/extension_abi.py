@@ -298,7 +298,7 @@ def _asks(extension: Extension) -> str:
         return ""
     if extension.name == "flash-attn":
         return f" Its wheels are for torch {extension.torch}."
-    return f" This release asks for torch {extension.torch}."
+    return f" This release requires torch {extension.torch}."
 
 
 def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:

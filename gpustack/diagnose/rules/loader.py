@@ -321,7 +321,7 @@ def _two(facts: Facts) -> Iterator[Finding]:
     named += [number for one in clashes(facts, NCCL) for number in (one.found, one.own)]
     pairs = [f"{name} {number}" for name, number in wheels.items()] if both else sorted({*named}, key=numbers)
     spelled = f" ({' and '.join(pairs)})" if pairs else ""
-    kept = max(wheels, key=lambda one: numbers(wheels[one])) if both else None  # what lacks is mostly the older one
+    kept = max(wheels, key=lambda one: numbers(wheels[one])) if both else None  # the older one usually lacks it
     asking = f"{lack[0].asking} was built with a newer NCCL. " if lack and lack[0].asking else ""
     yield nccl_version_clash.finding(
         severity=Severity.ERROR if complained else Severity.INFO,
