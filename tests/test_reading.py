@@ -79,9 +79,9 @@ def test_the_types_of_the_fields_say_how_each_value_is_read() -> None:
     [
         ({"class": 5}, "class is not text"),
         ({"layer": "attic"}, "layer is wrong: 'attic' is not a valid Layer"),
-        ({"driver": "new"}, "driver is no DriverRelease: 'new'"),
+        ({"driver": "new"}, "driver is not a DriverRelease: 'new'"),
         ({"versions": "570 and later"}, "versions is wrong: Invalid specifier: '570 and later'"),
-        ({"gpus": ["9.0", "nine"]}, r"gpus\[1\] is no ComputeCapability: 'nine'"),
+        ({"gpus": ["9.0", "nine"]}, r"gpus\[1\] is not a ComputeCapability: 'nine'"),
         ({"gpus": "9.0"}, "gpus is not a list"),
         ({"pair": [1]}, "pair has 1 values, not 2"),
         ({"pair": [True, 2]}, r"pair\[0\] is not a number"),
@@ -136,12 +136,17 @@ def test_anything_at_all_is_facts_or_refused(value: object) -> None:
             "cuda_driver",
             'driver = "580.65.06"',
             'driver = "580.x"',
-            r"cuda_driver\.families\[0\]: driver is no Dr",
+            r"cuda_driver\.families\[0\]: driver is not a Dr",
         ),
         ("cuda_driver", "major = 13", 'major = "13"', r"cuda_driver\.families\[0\]: major is not a whole number"),
         ("cuda_driver", "major = 13, ", "", r"cuda_driver\.families\[0\]: major is missing"),
         ("cuda_driver", "families = [", "family = [", r"cuda_driver\.families"),
-        ("driver_branches", "branch = 390", "branch = true", r"driver_branches\.branches\[\d+\]: branch is no whole"),
+        (
+            "driver_branches",
+            "branch = 390",
+            "branch = true",
+            r"driver_branches\.branches\[\d+\]: branch is not a whole",
+        ),
     ],
 )
 def test_a_damaged_row_is_said_with_file_part_row_and_key(

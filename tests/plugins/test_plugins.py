@@ -129,7 +129,11 @@ WRONG: list[tuple[str, Change, str]] = [
     ),
     ("plugin.toml", lambda text: text.replace("expect = [true]\n", ""), "states[0]: example/scratch.mounted expects"),
     ("plugin.toml", lambda text: text.replace("(?P<feed>", "(?P<feed"), "example/feed-lost: match: missing >"),
-    ("plugin.toml", lambda text: text.replace('id = "example/power-lost"', 'id = "example/else"'), "no block of"),
+    (
+        "plugin.toml",
+        lambda text: text.replace('id = "example/power-lost"', 'id = "example/else"'),
+        "but no [[findings]]",
+    ),
     ("plugin.toml", lambda text: text.replace('where = "system"', 'where = "moon"'), "where is system, target or both"),
     ("rules.py", lambda _: "import sys\nsys.exit(0)\n", "rules.py would have ended the program"),
     ("rules.py", lambda _: "while True: pass\n", "rules.py took longer than 2 s"),
@@ -182,7 +186,7 @@ def odd(facts, matrix):
         ("yield 5", "it yields 5, which is not a finding example/odd"),
         (
             "from dataclasses import replace; yield replace(odd.finding(title='x'), id='gpu-xid')",
-            "no finding example/odd",
+            "not a finding example/odd",
         ),
     ],
 )
