@@ -82,7 +82,7 @@ def test_a_child_that_is_silent_for_too_long_is_ended() -> None:
     begun = time.monotonic()
     last = heard("say('at', 'x'); signal.pause()", patience=0.5)[-1]
     assert last.kind == "died"
-    assert "said nothing for 0." in last.what
+    assert "printed nothing for 0." in last.what
     assert "state S" in last.what
     assert time.monotonic() - begun < 4
 

@@ -313,7 +313,7 @@ def test_a_python_whose_version_nothing_tells_is_told_as_not_seen(image: Path) -
     facts = look(image, (), timeout=30)
     assert facts.environments == ()
     (told_,) = [one for one in facts.not_seen if one.what == "/opt/venv/bin/python"]
-    assert "which version of Python" in told_.why
+    assert "which Python version" in told_.why
 
 
 @pytest.mark.parametrize("variable", ["A", "=b", "A\0=b"])

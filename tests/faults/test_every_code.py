@@ -195,7 +195,7 @@ def test_every_code_of_nvml_at_what_decides_about_others(sick: Machine, group: S
         assert [seen.components[one].status for one in NVML] == [Status.PRESENT] * 3
         status, said = seen.judged(sick.well)
         if plan.get(MIG) == pynvml.NVML_ERROR_NOT_SUPPORTED:  # then CUDA should list both GPUs, and lists one
-            assert (status, "NVML lists it, and CUDA does not" in said) == (Health.BROKEN, True)
+            assert (status, "NVML lists it, but CUDA does not" in said) == (Health.BROKEN, True)
             continue
         assert (status, "divided into no instance" in said) == (Health.HEALTHY, False) or {
             *plan.values()
