@@ -10,18 +10,19 @@ from gpustack.ask.installed import install
 from gpustack.ask.plan import alternatives, as_it_is
 from gpustack.ask.search import Search
 from gpustack.ask.subjects import parse, resolve
-from gpustack.ask.weighing import not_taken, weighed
+from gpustack.ask.weighing import not_taken, suited, weighed
 from gpustack.ask.why import judge
 from gpustack.ask.words import understood
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.requirements.python import ON_ARM
 from gpustack.errors import UsageError
+from gpustack.matrix.subjects import generated
 from gpustack.matrix.subjects.torch import LINUX
 from gpustack.model.matrix_answer import Compatibility, MatrixAnswer, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpustack.ask.given import Given
     from gpustack.ask.subjects import Subject
@@ -54,10 +55,10 @@ def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matr
     typed = [parse(text, matrix) for text in asked.subjects]
     if not typed:
         raise UsageError("say what to ask about, such as torch==2.11.0")
-    given = replace(given, os=given.os or asked.os, machine=given.machine or asked.machine)
+    given = replace(given, os=given.os or asked.os, machine=given.machine or asked.machine, ways=asked.ways)
     machine = apply(given, facts, matrix)
     system = _system(typed, machine, matrix)
-    first, *others = (_released(resolve(one, system, matrix), machine, matrix) for one in typed)
+    first, *others = _apart([_released(resolve(one, system, matrix), machine, matrix) for one in typed])
     twice = next((one.typed for one in others if one.component == first.component), None)
     if twice:
         raise UsageError(f"{first.typed} and {twice} are the same thing: ask about one release at a time")
@@ -73,8 +74,19 @@ def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matr
         matrix=matrix,
         versions=versions,
         given=given.words,
+        ways=given.ways,
         strange=asked.strange,
     )
+
+
+def _apart(subjects: Sequence[Subject]) -> Iterator[Subject]:
+    """Yield what is asked about; a further part of one thing, such as jaxlib beside jax, under its own name."""
+    usual: dict[str, str] = {}
+    for one in sorted(subjects, key=lambda one: one.name != one.component):
+        usual.setdefault(one.component, one.name)
+    for one in subjects:
+        part = generated.parted(usual[one.component], one.name)
+        yield replace(one, component=one.name) if part else one
 
 
 def _system(typed: Sequence[Subject], facts: Facts, matrix: Matrix) -> str:
@@ -103,7 +115,7 @@ def _answer(search: Search, found: tuple[Alternative, ...]) -> MatrixAnswer:
         given=(*search.given, *others, *here),
         verdict=verdict,
         reasons=reasons,
-        alternatives=weighed(found),
+        alternatives=tuple(suited(one, search.ways) for one in weighed(found)),
         not_taken=tuple(not_taken(search, found)),
     )
 

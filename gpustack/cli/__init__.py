@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 import typer
 
 from gpustack.cli import asking, bundling, checking, examining, fleet, measuring, tracing
+from gpustack.cli.options import Plugins
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
 from gpustack.cli.terminal import PROGRAM, called, helped, meant
 from gpustack.errors import GpustackError, OutputError
@@ -57,6 +58,7 @@ def gpustack(
         bool, typer.Option("--version", "-V", callback=_say_version, is_eager=True, help="Show the version.")
     ] = False,
     _verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With --version: name the plugins too.")] = False,
+    _plugins: Plugins = None,
 ) -> None:
     """Find what is wrong with a GPU stack and how to fix it, and measure the GPU against its physical limits.
 

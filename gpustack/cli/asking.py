@@ -278,7 +278,9 @@ def mcp() -> None:
     server().run("stdio")
 
 
-def selftest(*, written: Formats = "text", output: Output = None, verbose: Verbose = False) -> None:
+def selftest(
+    *, _plugins: Plugins = None, written: Formats = "text", output: Output = None, verbose: Verbose = False
+) -> None:
     """Prove on this machine that each check can fire, and that probes that hang or crash are stopped."""
     from gpustack.matrix import Matrix
     from gpustack.selftest import prove

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import alone, read, taken, without_secrets
-from gpustack.cli.options import Deep, Formats, Origins, Output, Pythons, Redacted, Timeout, Verbose, writable
+from gpustack.cli.options import Deep, Formats, Origins, Output, Plugins, Pythons, Redacted, Timeout, Verbose, writable
 from gpustack.cli.results import rendered, write
 from gpustack.errors import UsageError
 from gpustack.model import writing
@@ -50,6 +50,7 @@ def report(
     ] = None,
     deep: Deep = False,
     pythons: Pythons = None,
+    _plugins: Plugins = None,
     timeout: Timeout = None,
 ) -> None:
     """Pack a redacted snapshot, the report, and the lines of the log that matter into one file for support."""
@@ -116,6 +117,7 @@ def diff(
     ],
     after: Annotated[str, typer.Argument(metavar="B", help="The later state, or another machine.")],
     *,
+    _plugins: Plugins = None,
     written: Formats = "text",
     output: Output = None,
     redacted: Redacted = False,

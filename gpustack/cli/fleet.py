@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gpustack.cli.fleet_pairs import Labels, pairs
-from gpustack.cli.options import Fail, Formats, Output, Verbose
+from gpustack.cli.options import Fail, Formats, Output, Plugins, Verbose
 from gpustack.cli.pseudonyms import Hidden, Pseudonyms
 from gpustack.cli.results import rendered, write
 from gpustack.errors import UsageError
+from gpustack.plugins import LOADED
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def judge(
     ] = None,
     labels: Labels = None,
     pseudonyms: Pseudonyms = None,
+    _plugins: Plugins = None,
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, max=256, help="Number of processes.", show_default="one per core")
     ] = None,
@@ -143,6 +145,8 @@ def judge(
     from gpustack.fleet import nodes, runs, tables
     from gpustack.fleet.judging import judge as judge_all
 
+    for fault in LOADED.faults:
+        typer.echo(f"gpustack: {fault.what} is left out: {fault.why}", err=True)
     if pseudonyms and written == "nodelist":
         raise UsageError("--pseudonyms and --format nodelist contradict each other: a scheduler needs the names")
     known = nodes.labels(labels) if labels else {}
@@ -186,6 +190,7 @@ def diff(
     after: Annotated[Path, typer.Argument(metavar="B", help="The same nodes, later.")],
     *,
     pseudonyms: Pseudonyms = None,
+    _plugins: Plugins = None,
     written: Formats = "text",
     output: Output = None,
     verbose: Verbose = False,

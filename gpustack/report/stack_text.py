@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gpustack.model.facts import Component, Layer, Status
 from gpustack.model.report import Contract, Kept, Report, Severity
-from gpustack.report.lines import Line, renderer, rows, write
+from gpustack.report.lines import Line, renderer, rows, say, write
 from gpustack.report.parts import where
 from gpustack.report.summary import entries
 
@@ -59,7 +59,14 @@ def stack(report: Report, page: Page) -> Iterator[Line]:
         here = [seen for seen in report.components if seen.layer is layer]
         shown = _components(here, faults, page) if everything else _layer(here, faults, page)
         inside = [*shown, *_edges(reaching.get(layer, ()), chosen, page)]
-        yield from _label(layer.value if layer else "other", inside, page)
+        name = layer.value if layer else "other"
+        if page.narrow and inside:
+            yield say(page, (name, "head"))
+            yield from inside
+        for line in () if page.narrow else inside[:1]:
+            lead = write(page, (f"{name:<{LAYER_COLUMNS}}", "head"))
+            yield replace(line, lead=lead.append(line.lead[LAYER_COLUMNS:]))
+        yield from () if page.narrow else inside[1:]
 
 
 def _layer(here: Sequence[Component], faults: Mapping[str, State], page: Page) -> Iterator[Line]:
@@ -100,17 +107,6 @@ def _placed(contracts: Sequence[Contract], layers: Mapping[str, Layer]) -> dict[
         ends = [layers[end] for end in (edge.from_, edge.to) if end in layers]
         placed.setdefault(min(ends, key=DOWNWARD.index, default=None), []).append(edge)
     return placed
-
-
-def _label(name: str, lines: Sequence[Line], page: Page) -> Iterator[Line]:
-    """Write the layer's name: beside its first line, or above its lines where the page is narrow."""
-    if page.narrow and lines:
-        yield Line(body=write(page, (name, "head")))
-        yield from lines
-    for line in () if page.narrow else lines[:1]:
-        lead = write(page, (f"{name:<{LAYER_COLUMNS}}", "head"))
-        yield replace(line, lead=lead.append(line.lead[LAYER_COLUMNS:]))
-    yield from () if page.narrow else lines[1:]
 
 
 def _components(here: Sequence[Component], faults: Mapping[str, State], page: Page) -> Iterator[Line]:
@@ -163,7 +159,7 @@ def _sources(component: Component, page: Page) -> Iterator[Line]:
     told += [f"call: {call.name}, {call.seconds * 1000:.2f} ms, {call.outcome}" for call in component.calls]
     margin = 4 if page.narrow else LAYER_COLUMNS + STATUS_COLUMNS + 2
     for said in told:
-        yield Line(lead=Text(" " * margin), body=write(page, (said, "dim")), hang=Text(" " * (margin + 2)))
+        yield say(page, (said, "dim"), lead=" " * margin, hang=" " * (margin + 2))
 
 
 def lines(chart: StackMap, page: Page) -> Iterator[Line]:
@@ -172,16 +168,18 @@ def lines(chart: StackMap, page: Page) -> Iterator[Line]:
     reaching = _placed(chart.contracts, {one.id: one.layer for one in chart.components})
     boxes = [(layer.value, list(_inside(layer, chart, reaching, page))) for layer in DOWNWARD]
     yield from _boxes([(name, inside) for name, inside in boxes if inside], page)
-    yield from _foot(chart, page)
+    made = f"gpustack {chart.tool.version}, matrix of {chart.tool.matrix_date}; looked for {chart.seconds:.2f} s."
+    more = "gpustack explain NAME says what each is for" + ("." if page.verbose else "; -v shows where each one is.")
+    yield from (say(page, (f"{made} {more}", "dim")),)
 
 
 def _head(chart: StackMap, page: Page) -> Iterator[Line]:
     here = sum(one.status is Status.PRESENT for one in chart.components[: len(chart.known)])
-    yield Line(body=write(page, (f"{here} of {len(chart.known)} components of the GPU stack are present.", "head")))
+    yield say(page, (f"{here} of {len(chart.known)} components of the GPU stack are present.", "head"))
     if machine := where(chart.host):
-        yield Line(body=write(page, machine))
+        yield say(page, machine)
     for one in chart.environments:
-        yield Line(body=write(page, f"Python {one.version or ''} at {one.python}".replace("  ", " ")))
+        yield say(page, f"Python {one.version or ''} at {one.python}".replace("  ", " "))
 
 
 def _inside(
@@ -199,9 +197,7 @@ def _inside(
         mark, word, style = KEPT[status]
         often = f" ({times} times)" if times > 1 else ""
         lead = write(page, ("needs".ljust(VENDOR_COLUMNS), "dim"), (f"{page.mark(mark)} {word}: ", style))
-        yield Line(
-            lead=lead, body=write(page, (said + often, "dim" if status is Kept.OK else "plain")), hang=Text(" " * 10)
-        )
+        yield say(page, (said + often, "dim" if status is Kept.OK else "plain"), lead=lead, hang=" " * 10)
 
 
 def _of_vendor(own: Sequence[Component], page: Page) -> Iterator[Text]:
@@ -235,7 +231,7 @@ def _boxes(boxes: Sequence[tuple[str, list[Line]]], page: Page) -> Iterator[Line
     """Draw each layer as a box that stands on the next; on a narrow page as a heading and its lines."""
     if page.width < LEAST_BOX:
         for name, inside in boxes:
-            yield from (Line(), Line(body=write(page, (name.upper(), "head"))), *inside)
+            yield from (Line(), say(page, (name.upper(), "head")), *inside)
         return
     box = ASCII_BOX if page.ascii_only else BOX
     console = Console(file=StringIO(), width=page.width, color_system=None, markup=False, highlight=False)
@@ -257,12 +253,6 @@ def _framed(row: Text, side: str, page: Page) -> Line:
     room = page.width - 4 - row.cell_len
     end = Text(" " * room + f" {side}", "dim") if room >= 0 else Text()
     return Line(body=Text(f"{side} ", "dim").append(row).append(end), whole=True)
-
-
-def _foot(chart: StackMap, page: Page) -> Iterable[Line]:
-    made = f"gpustack {chart.tool.version}, matrix of {chart.tool.matrix_date}; looked for {chart.seconds:.2f} s."
-    more = "gpustack explain NAME says what each is for" + ("." if page.verbose else "; -v shows where each one is.")
-    return (Line(body=write(page, (f"{made} {more}", "dim"))),)
 
 
 render_map = renderer(lines)

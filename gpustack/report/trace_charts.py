@@ -11,15 +11,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from gpustack.model.plain import plain
-from gpustack.model.trace import Moment, State
+from gpustack.model.trace import Figure, Moment, State, Trace
 from gpustack.report.page import safe, tag
 from gpustack.report.trace_words import BOUND, duration, figure, headline, limit, model, three
-
-if TYPE_CHECKING:
-    from gpustack.model.trace import Figure, Trace
 
 WIDE, HIGH = 640, 410
 LEFT, RIGHT, TOP, BOTTOM = 108, 16, 16, 84
@@ -163,11 +160,7 @@ def perfetto(trace: Trace) -> str:
     """Return the JSON text of the file."""
     lanes = _lanes([*_steps(trace), *trace.timeline])
     about = {"model": model(trace), "result": headline(trace), "made by": f"gpustack {trace.tool.version}"}
-    held = {
-        "traceEvents": [*_names(trace, lanes), *_events(lanes, trace)],
-        "displayTimeUnit": "ns",
-        "otherData": about,
-    }
+    held = {"traceEvents": [*_names(trace, lanes), *_events(lanes, trace)], "displayTimeUnit": "ns", "otherData": about}
     return json.dumps(plain(held), indent=1, allow_nan=False).replace("\x7f", "\\u007f") + "\n"
 
 

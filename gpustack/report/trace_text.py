@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gpustack.model.trace import State
+from gpustack.model.trace import Figure, State, Step, Stop, Trace
 from gpustack.report import trace_words as words
-from gpustack.report.lines import Line, block, indent, renderer, write
+from gpustack.report.lines import Line, block, bullets, indent, renderer, say, section, write
 
 if TYPE_CHECKING:
     from gpustack.model.difference import BatchTime
-    from gpustack.model.trace import Figure, KernelLaunch, Step, Stop, TensorLayer, Trace
     from gpustack.report.page import Page
 
 LAYER = ("layer", "time", "FLOP/byte", "reached", "of limit", "bound by")
@@ -31,26 +30,14 @@ def layers(trace: Trace, page: Page) -> Iterator[Line]:
     """Yield the layers: time, arithmetic intensity, what was reached and what limits it."""
     beside = {one.name: one.seconds for one in trace.cpu_layers}
     if trace.layers:
-        yield from _table(LAYER, LAYER_COLUMNS, [_layer(one, trace) for one in trace.layers], page)
+        yield from _table(LAYER, LAYER_COLUMNS, [words.layer(one, trace) for one in trace.layers], page)
     if said := words.bounds(trace):
-        yield Line(lead=Text("- "), body=write(page, said))
+        yield say(page, said, lead="- ")
     if beside and page.verbose:
         for one in trace.layers:
             if one.seconds and (cpu := beside.get(one.name)):
                 said = f"{one.name}: {words.duration(cpu)} on the CPU, {words.three(cpu / one.seconds)} times as long"
-                yield Line(lead=Text("- "), body=write(page, said))
-
-
-def _layer(one: TensorLayer, trace: Trace) -> tuple[str, ...]:
-    reached, part = words.rate(one, trace)
-    return (
-        one.name,
-        words.duration(one.seconds),
-        words.intensity(one, trace),
-        reached,
-        part,
-        words.BOUND[one.bound] if one.bound else "",
-    )
+                yield say(page, said, lead="- ")
 
 
 def kernels(trace: Trace, page: Page) -> Iterator[Line]:
@@ -59,43 +46,23 @@ def kernels(trace: Trace, page: Page) -> Iterator[Line]:
         return
     most = len(trace.kernels) if page.verbose else MOST_KERNELS
     shown = trace.kernels[:most]
-    yield from _table(KERNEL, KERNEL_COLUMNS, [_kernel(one) for one in shown], page)
+    yield from _table(KERNEL, KERNEL_COLUMNS, list(map(words.kernel, shown)), page)
     if len(trace.kernels) > most:
-        yield Line(body=write(page, (f"and {len(trace.kernels) - most} more: -v shows them", "dim")))
+        yield say(page, (f"and {len(trace.kernels) - most} more: -v shows them", "dim"))
     made = dict.fromkeys(one.made_by for one in shown)
-    yield Line(lead=Text("- "), body=write(page, f"made by {', '.join(made)}"))
+    yield say(page, f"made by {', '.join(made)}", lead="- ")
     silent = dict.fromkeys(one.made_by for one in shown if one.grid is None)
     if silent:
-        yield Line(lead=Text("- "), body=write(page, f"?: {', '.join(silent)} does not say"))
+        yield say(page, f"?: {', '.join(silent)} does not say", lead="- ")
     notes = dict.fromkeys(f"{one.layer}: {one.note}" for one in shown if one.note) if page.verbose else ()
-    yield from (Line(lead=Text("- "), body=write(page, note)) for note in notes)
-    yield Line(lead=Text("- "), body=write(page, "regs: registers per thread; shared: bytes a block; occ.: occupancy"))
-
-
-def _kernel(one: KernelLaunch) -> tuple[str, ...]:
-    shared = None if one.shared_static is None else one.shared_static + (one.shared_dynamic or 0)
-    return (
-        one.name,
-        words.extent(one.grid),
-        words.extent(one.block),
-        "?" if one.registers is None else str(one.registers),
-        "?" if shared is None else str(shared),
-        words.percent(one.occupancy) or "?",
-        words.waves(one),
-        words.units(one),
-    )
+    yield from bullets(notes, page)
+    yield say(page, "regs: registers per thread; shared: bytes a block; occ.: occupancy", lead="- ")
 
 
 def batches(points: Sequence[BatchTime], page: Page) -> Iterator[Line]:
     """Yield what each batch took on the CPU and on the GPU."""
     if points:
-        yield from _table(BATCH, BATCH_COLUMNS, [_batch(one) for one in points], page)
-
-
-def _batch(one: BatchTime) -> tuple[str, ...]:
-    gain = one.cpu_seconds / one.gpu_seconds if one.cpu_seconds and one.gpu_seconds else None
-    times = (one.cpu_seconds, one.gpu_seconds, one.kernel_seconds, one.transfer_seconds)
-    return (str(one.batch), *map(words.duration, times), "" if gain is None else f"{words.three(gain)} times")
+        yield from _table(BATCH, BATCH_COLUMNS, list(map(words.batch, points)), page)
 
 
 def _table(names: Sequence[str], columns: Sequence[int], rows: Sequence[tuple[str, ...]], page: Page) -> Iterator[Line]:
@@ -109,11 +76,11 @@ def _table(names: Sequence[str], columns: Sequence[int], rows: Sequence[tuple[st
     if page.narrow:
         for row in rows:
             told = (f"{name} {said}" for name, said in zip(names[1:], row[1:], strict=True) if said)
-            yield Line(body=write(page, (row[0], "head"), f": {', '.join(told)}"), hang=Text("  "))
+            yield say(page, (row[0], "head"), f": {', '.join(told)}", hang="  ")
         return
-    yield Line(body=write(page, (_row(names, columns), "dim")), whole=True)
+    yield say(page, (_row(names, columns), "dim"), whole=True)
     for row in rows:
-        yield Line(body=write(page, _row([page.show(cell) for cell in row], columns)), whole=True)
+        yield say(page, _row([page.show(cell) for cell in row], columns), whole=True)
 
 
 def _row(cells: Sequence[str], columns: Sequence[int]) -> str:
@@ -129,43 +96,32 @@ def _row(cells: Sequence[str], columns: Sequence[int]) -> str:
 
 def lines(trace: Trace, page: Page) -> Iterator[Line]:
     """Yield the lines of the whole trace, section by section."""
-    yield from _head(trace, page)
-    yield from _section("THE SEVEN STEPS", _steps(trace, page), page)
-    if trace.stop:
-        yield from _section("WHY THERE", _stop(trace.stop, page), page)
-    yield from _section("FOUND", _findings(trace, page), page)
-    yield from _section("LAYERS, IN EXECUTION ORDER", layers(trace, page), page)
-    yield from _section("KERNELS", kernels(trace, page), page)
-    yield from _section("COMPARED", _compared(trace, page), page)
-    yield from _section("CPU OR GPU", _crossover(trace, page), page)
-    yield from _section("FROM THE SCRIPT DOWN TO THE KERNEL", _chain(trace, page), page)
-    yield from _foot(trace, page)
-
-
-def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    """Yield a heading and what stands under it, or nothing where nothing does."""
-    held = list(inside)
-    if held:
-        yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
-
-
-def _head(trace: Trace, page: Page) -> Iterator[Line]:
     came = words.state(trace)
     mark, _, style = words.STATES[came]
     said = words.headline(trace)
-    yield Line(body=write(page, (f"{page.mark(mark)} {WORDS[came]}: ", style), (f"{said}.", "head")), hang=Text("  "))
+    yield say(page, (f"{page.mark(mark)} {WORDS[came]}: ", style), (f"{said}.", "head"), hang="  ")
     early = f"stopped early: {trace.interrupted}" if trace.interrupted else ""
     for told in filter(None, (words.model(trace), words.ground(trace), early)):
-        yield from indent(2, (Line(body=write(page, told)),))
+        yield from indent(2, (say(page, told),))
+    yield from section("THE SEVEN STEPS", _steps(trace, page), page)
+    if trace.stop:
+        yield from section("WHY THERE", _stop(trace.stop, page), page)
+    yield from section("FOUND", _findings(trace, page), page)
+    yield from section("LAYERS, IN EXECUTION ORDER", layers(trace, page), page)
+    yield from section("KERNELS", kernels(trace, page), page)
+    yield from section("COMPARED", _compared(trace, page), page)
+    yield from section("CPU OR GPU", _crossover(trace, page), page)
+    yield from section("FROM THE SCRIPT DOWN TO THE KERNEL", _chain(trace, page), page)
+    yield from _foot(trace, page)
 
 
 def _steps(trace: Trace, page: Page) -> Iterator[Line]:
     every = words.whole(trace)
     for step in trace.steps:
         yield _step(step, every, page)
-        yield from indent(4, (Line(lead=Text("- "), body=write(page, said)) for said in _said(step, page)))
+        yield from indent(4, bullets(_said(step, page), page))
     if every is not None:
-        yield Line(body=write(page, f"all seven steps: {words.duration(every)}"))
+        yield say(page, f"all seven steps: {words.duration(every)}")
 
 
 def _step(step: Step, every: float | None, page: Page) -> Line:
@@ -175,11 +131,11 @@ def _step(step: Step, every: float | None, page: Page) -> Line:
     part = words.share(step.seconds, every)
     told = words.duration(step.seconds) if step.seconds is not None else word if _tells(step) else "; ".join(step.why)
     if page.narrow or step.seconds is None:
-        return Line(lead=lead, body=write(page, (step.name, "head"), f": {told}"))
+        return say(page, (step.name, "head"), f": {told}", lead=lead)
     full = round(min(max(part or 0.0, 0.0), 1.0) * BAR_COLUMNS)
     bar = (page.mark("full") * full, style), (page.mark("rest") * (BAR_COLUMNS - full), "dim")
     name = (f"{step.name:<{NAME_COLUMNS}}", "head")
-    return Line(lead=lead, body=write(page, name, f"{told:>{TIME_COLUMNS}} ", *bar, f" {words.percent(part):>5}"))
+    return say(page, name, f"{told:>{TIME_COLUMNS}} ", *bar, f" {words.percent(part):>5}", lead=lead)
 
 
 def _tells(step: Step) -> bool:
@@ -197,8 +153,8 @@ def _said(step: Step, page: Page) -> Iterator[str]:
 
 
 def _stop(stop: Stop, page: Page) -> Iterator[Line]:
-    yield Line(body=write(page, f"{stop.why[:1].upper()}{stop.why[1:]}."))
-    yield Line(body=write(page, "What it means: ", (stop.explain, "command")), whole=True)
+    yield say(page, f"{stop.why[:1].upper()}{stop.why[1:]}.")
+    yield say(page, "What it means: ", (stop.explain, "command"), whole=True)
 
 
 def _findings(trace: Trace, page: Page) -> Iterator[Line]:
@@ -224,19 +180,15 @@ def _compared(trace: Trace, page: Page) -> Iterator[Line]:
             f"streams: {at_once}, {both.gain:.2f} times as fast"
         )
         told += [both.note] if both.note else []
-    for check in trace.checks:
-        rows = f"{check.compared} of {check.rows}" if check.compared < check.rows else f"all {check.rows}"
-        right = "within" if check.passed else "not within"
-        error = f"{max(check.error, check.largest):.2g}"
-        told.append(f"{check.what} against {check.against}: error {error}, {right} {check.bound:g}, over {rows} rows")
-    yield from (Line(lead=Text("- "), body=write(page, one)) for one in told)
+    told += words.checks(trace)
+    yield from bullets(told, page)
 
 
 def _crossover(trace: Trace, page: Page) -> Iterator[Line]:
     if not (found := trace.crossover):
         return
-    yield Line(body=write(page, (f"{found.says[:1].upper()}{found.says[1:]}.", "head")))
-    yield from (Line(lead=Text("- "), body=write(page, why)) for why in found.why)
+    yield say(page, (f"{found.says[:1].upper()}{found.says[1:]}.", "head"))
+    yield from bullets(found.why, page)
     yield from batches(found.points, page)
 
 
@@ -244,7 +196,7 @@ def _chain(trace: Trace, page: Page) -> Iterator[Line]:
     for one in trace.chain:
         lead = write(page, (f"{one.layer.value:<14}", "dim"))
         style = "error" if one.missing else "plain"
-        yield Line(lead=lead, body=write(page, (words.link(one), style)), hang=Text("  ") if page.narrow else None)
+        yield say(page, (words.link(one), style), lead=lead, hang=Text("  ") if page.narrow else None)
 
 
 def _from(one: Figure) -> str:
@@ -261,12 +213,12 @@ def _foot(trace: Trace, page: Page) -> Iterator[Line]:
     told = [f"{one.name} {words.amount(words.limit(one) or 0.0, one.unit)} ({_from(one)})" for one in ceilings]
     yield Line()
     if told:
-        yield Line(body=write(page, (f"Limits: {'; '.join(told)}.", "dim")))
+        yield say(page, (f"Limits: {'; '.join(told)}.", "dim"))
     took = (
         f"gpustack {trace.tool.version}, {words.GROUNDS.get(trace.ground, trace.ground.value)}, {trace.seconds:.1f} s."
     )
     more = f"gpustack explain WORD explains a term: {', '.join(words.TERMS)}."
-    yield Line(body=write(page, (f"{took} {more}", "dim")))
+    yield say(page, (f"{took} {more}", "dim"))
 
 
 render = renderer(lines)

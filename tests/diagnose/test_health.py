@@ -163,7 +163,7 @@ def test_persistence_is_a_warning_on_data_centre_gpus_alone_and_told_once() -> N
     both = report(healthy(slow, seen("gpu", gpu(persistence=False))))
     assert [(one.key, one.severity) for one in both.findings] == [("persistence-mode-off", Severity.WARNING)]
     desktop = gpu("NVIDIA GeForce RTX 4090", "8.9", persistence=False, temperature={"memory_c": 104})
-    assert drawn(report(healthy(seen("gpu", desktop)))) == []
+    assert drawn(report(healthy(libcuda(cc="8.9"), seen("gpu", desktop)))) == []
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from gpustack.bench.case import CLEARLY, DRIFT, Case, Reason, Weight
 from gpustack.bench.reasons import links
-from gpustack.model.bench import Advice, Mark
+from gpustack.model.bench import Advice, Mark, Telemetry
 from gpustack.model.command import sh
-
-if TYPE_CHECKING:
-    from gpustack.model.bench import Telemetry
 
 Rule = Callable[[Case], Reason | None]
 AT_WORK = 5.0  # percent of the multiprocessors' time that one other process takes: below that it is idle
@@ -81,14 +77,7 @@ def errors(case: Case) -> Reason | None:
 
 
 # What can be said of the same work without rest: only the window is another.
-HELD: tuple[Rule, ...] = (
-    shared,
-    links.power,
-    links.thermal,
-    links.hardware,
-    links.locked,
-    errors,
-)
+HELD: tuple[Rule, ...] = (shared, links.power, links.thermal, links.hardware, links.locked, errors)
 
 
 def remapped(case: Case) -> Reason | None:
