@@ -19,7 +19,7 @@ from gpustack.imports.texts import take
 from gpustack.matrix.spelling import SUFFIX, cut, spellings, squash
 from gpustack.matrix.subjects.amd_intel import gfx_of
 from gpustack.matrix.subjects.candidates import index, tokens
-from gpustack.matrix.subjects.codes import FAMILIES, clock_reasons, numbers
+from gpustack.matrix.subjects.codes import FAMILIES, ClockReason, Number, clock_reasons, numbers
 from gpustack.matrix.subjects.gpus import capability_of
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.terms import layers, systems, terms
@@ -28,7 +28,6 @@ from gpustack.model.matrix_answer import Explanation, Kind, Meaning
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.codes import ClockReason, Number
     from gpustack.model.report import Candidate
     from gpustack.model.rows import Architecture
 

@@ -113,7 +113,14 @@ def drawn(found: Roofline, page: Page) -> Iterator[Line]:
         rate = 10 ** (log10(high) - (row + 0.5) / ROWS * (log10(high) - log10(low)))
         label = f"{rate:>{MARGIN - 2}.3g} " if row % 3 == 1 else " " * (MARGIN - 1)
         yield say(page, (label, "dim"), ("".join(letters).rstrip(), "plain"), whole=True)
-    yield from _foot(found, columns, legend, page)
+    left, right, _, _ = found.span
+    ends = f"{left:.3g}", f"{right:.3g} FLOP a byte"
+    gap = " " * max(1, columns - len(ends[0]) - len(ends[1]))
+    yield say(page, (" " * (MARGIN - 1) + ends[0] + gap + ends[1], "dim"), whole=True)
+    roofs = ", ".join(f"{name} {roof:.4g}" for name, roof in sorted(found.roofs, key=lambda row: -row[1]))
+    yield say(page, (f"{SLOPE} memory {found.bandwidth:.4g} TB/s; roofs in TFLOP/s: {roofs}", "dim"))
+    told = ", ".join(f"{letter} {point.name} {point.rate:.4g}" for letter, point in legend)
+    yield say(page, (told, "dim"))
 
 
 def _roofs(found: Roofline, grid: list[list[str]], page: Page) -> None:
@@ -153,17 +160,6 @@ def _place(found: Roofline, grid: list[list[str]], intensity: float, rate: float
     across = (log10(intensity) - log10(left)) / (log10(right) - log10(left))
     down = (log10(high) - log10(rate)) / (log10(high) - log10(low))
     return min(max(int(down * ROWS), 0), ROWS - 1), min(max(int(across * len(grid[0])), 0), len(grid[0]) - 1)
-
-
-def _foot(found: Roofline, columns: int, legend: list[tuple[str, Point]], page: Page) -> Iterator[Line]:
-    left, right, _, _ = found.span
-    ends = f"{left:.3g}", f"{right:.3g} FLOP a byte"
-    gap = " " * max(1, columns - len(ends[0]) - len(ends[1]))
-    yield say(page, (" " * (MARGIN - 1) + ends[0] + gap + ends[1], "dim"), whole=True)
-    roofs = ", ".join(f"{name} {roof:.4g}" for name, roof in sorted(found.roofs, key=lambda row: -row[1]))
-    yield say(page, (f"{SLOPE} memory {found.bandwidth:.4g} TB/s; roofs in TFLOP/s: {roofs}", "dim"))
-    told = ", ".join(f"{letter} {point.name} {point.rate:.4g}" for letter, point in legend)
-    yield say(page, (told, "dim"))
 
 
 def matrices(pairs: Sequence[Result], page: Page) -> Iterator[Line]:

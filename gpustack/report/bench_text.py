@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.bench import Advice, BenchReport, Device, Mark, Result, Span, Telemetry
-from gpustack.model.difference import Outcome
+from gpustack.model.difference import Comparison, Outcome
 from gpustack.model.report import Severity
 from gpustack.report.bench_charts import besides, drawn, matrices, roofline
 from gpustack.report.bench_many import (
@@ -22,12 +22,11 @@ from gpustack.report.bench_many import (
     own,
     skipped,
 )
-from gpustack.report.lines import Line, block, indent, renderer, say
+from gpustack.report.lines import Line, block, bullets, indent, renderer, say
 from gpustack.report.parts import figures, worst
 from gpustack.report.summary import alike, listed
 
 if TYPE_CHECKING:
-    from gpustack.model.difference import Comparison
     from gpustack.report.page import Page
 
 STYLES = {
@@ -138,7 +137,7 @@ def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
     for result in results:
         if result.verdict is not Mark.SKIPPED:
             yield _bench_text_row(result, page)
-            yield from indent(4, (say(page, said, lead="- ") for said in _remarks(result, page)))
+            yield from indent(4, bullets(_remarks(result, page), page))
             yield from _remedy(result.remedy, page)
     for said, remedy in skipped(results):
         yield say(page, (said, "dim"), lead=f"{page.mark('none')} ")

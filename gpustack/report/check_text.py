@@ -6,23 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.model.bench import Mark
-from gpustack.model.difference import Difference, Turn
-from gpustack.model.matrix_answer import Part
-from gpustack.model.policy import CheckReport, HealthClass
+from gpustack.model.bench import BenchReport, Mark, Result
+from gpustack.model.difference import Changed, Difference, Side, Told, Turn
+from gpustack.model.matrix_answer import Part, SelfTest
+from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Severity
 from gpustack.report import text
 from gpustack.report.bench_many import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, gathered, many, number, own
 from gpustack.report.bench_text import bar, card
-from gpustack.report.lines import Line, block, indent, renderer, say, title, write
+from gpustack.report.lines import Line, block, indent, renderer, say, section, title, write
 from gpustack.report.parts import cause, figures
 from gpustack.report.summary import alike, few, listed
 
 if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Result
-    from gpustack.model.difference import Changed, Side, Told
-    from gpustack.model.matrix_answer import SelfTest
-    from gpustack.model.policy import Held
     from gpustack.report.page import Page
 
 CLASSES = {
@@ -76,7 +72,7 @@ def _policy(policy: Sequence[Held], page: Page) -> Iterator[Line]:
 
 def _part(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
     """Yield a section, or its heading alone where nothing in it needs to be read."""
-    yield from list(text.section(heading, inside, page)) or [say(page, heading.lower(), lead="  ")]
+    yield from list(section(heading, inside, page)) or [say(page, heading.lower(), lead="  ")]
 
 
 def _rule(row: Held, page: Page) -> Line:
@@ -145,14 +141,14 @@ def diff_lines(found: Difference, page: Page) -> Iterator[Line]:
     yield from indent(2, (say(page, f"{word}: {_side(side)}") for word, side in _sides(found)))
     grave = [one for one in found.findings if page.verbose or Severity.INFO not in {one.before, one.after} - {None}]
     notes = len(found.findings) - len(grave)
-    yield from text.section(SECTIONS[0], _findings(grave, notes, page), page)
+    yield from section(SECTIONS[0], _findings(grave, notes, page), page)
     matter = {one.key for one in grave}
     first = [one for one in found.changes if matter & set(one.matters)]
     rest = [one for one in found.changes if one not in first]
     packages = [one for one in rest if one.what == DISTRIBUTION]
-    yield from text.section(SECTIONS[1], _changes(first, page), page)
-    yield from text.section(SECTIONS[2], _changes([one for one in rest if one.what != DISTRIBUTION], page), page)
-    yield from text.section(SECTIONS[3], _packages(packages, page), page)
+    yield from section(SECTIONS[1], _changes(first, page), page)
+    yield from section(SECTIONS[2], _changes([one for one in rest if one.what != DISTRIBUTION], page), page)
+    yield from section(SECTIONS[3], _packages(packages, page), page)
     made = f"gpustack {found.tool.version}, matrix of {found.tool.matrix_date}"
     same = f"{found.same} component{'s are' if found.same != 1 else ' is'} the same"
     yield from (Line(), say(page, (f"{made}; {same}.", "dim")))

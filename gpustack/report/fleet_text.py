@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from gpustack.model.fleet import Low, fold
 from gpustack.model.report import Health, Severity
 from gpustack.report.lines import Line, renderer, say
-from gpustack.report.page import clean
+from gpustack.report.page import Page, clean
 
 if TYPE_CHECKING:
     from gpustack.model.fleet import (
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         Matchings,
         NodeClass,
     )
-    from gpustack.report.page import Page
 
 Shown = TypeVar("Shown")
 MARKS = {

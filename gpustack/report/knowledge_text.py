@@ -54,20 +54,16 @@ def _text(explanation: Explanation, page: Page) -> Iterator[Line]:
         yield say(page, (meaning.id, "head"), (f": {KINDS[meaning.kind]}{layer}", "dim"), hang="  ")
         yield from indent(2, _body(meaning, told, page))
     if not explanation.known:
-        yield from _nothing(explanation, page)
+        what = ", ".join(explanation.missing) or explanation.words or "nothing"
+        yield say(page, (f"Nothing is known about: {what}", "head"))
+        if explanation.near:
+            yield say(page, f"Did you mean: {', '.join(explanation.near)}?")
+        yield say(
+            page, ("Ask about a finding, a number, an error line, a component, a layer or a term of the stack.", "dim")
+        )
     elif explanation.missing:
         yield Line()
         yield say(page, (f"Not known here: {', '.join(explanation.missing)}.", "dim"))
-
-
-def _nothing(explanation: Explanation, page: Page) -> Iterator[Line]:
-    what = ", ".join(explanation.missing) or explanation.words or "nothing"
-    yield say(page, (f"Nothing is known about: {what}", "head"))
-    if explanation.near:
-        yield say(page, f"Did you mean: {', '.join(explanation.near)}?")
-    yield say(
-        page, ("Ask about a finding, a number, an error line, a component, a layer or a term of the stack.", "dim")
-    )
 
 
 def _body(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:

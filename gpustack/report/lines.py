@@ -72,6 +72,18 @@ def say(
     return Line(body=write(page, *parts), lead=write(page, lead), hang=after, whole=whole, short=short)
 
 
+def bullets(items: Iterable[str], page: Page) -> Iterator[Line]:
+    """Yield a list, a line for each item."""
+    yield from (say(page, item, lead="- ") for item in items)
+
+
+def section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
+    """Yield a heading and what is under it, or nothing where nothing is."""
+    held = list(inside)
+    if held:
+        yield from (Line(), say(page, (heading, "head")), *held)
+
+
 def indent(columns: int, lines: Iterable[Line]) -> Iterator[Line]:
     """Yield the lines, moved to the right."""
     for line in lines:
@@ -207,10 +219,7 @@ def commands(typed: Iterable[str], page: Page) -> Iterator[Line]:
 
 
 def _list(heading: str, items: Iterable[str], page: Page) -> Iterator[Line]:
-    yield Line()
-    yield say(page, (heading, "head"))
-    for item in items:
-        yield say(page, item, lead="- ")
+    yield from (Line(), say(page, (heading, "head")), *bullets(items, page))
 
 
 def _others(findings: Sequence[Finding]) -> list[str]:

@@ -8,15 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Health, Report, Severity
-from gpustack.report.lines import MARK, WORD, Line, block, commands, fix, indent, renderer, say, title
-from gpustack.report.parts import cause, chosen, likely, likely_heading, where, works
+from gpustack.report.lines import MARK, WORD, Line, block, commands, fix, indent, renderer, say, section, title
+from gpustack.report.parts import by_severity, cause, chosen, likely, likely_heading, where, works
 from gpustack.report.stack_text import stack
-from gpustack.report.summary import fact, families, few, grouped, strongest
+from gpustack.report.summary import Family, fact, families, few, grouped, strongest
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen
     from gpustack.report.page import Page
-    from gpustack.report.summary import Family
 
 SEVERAL = {**WORD, Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.INFO: "notes"}
 VERDICT = {
@@ -107,7 +106,7 @@ def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], pag
         yield say(page, (f"{likely_heading(report)}: ", "head"), named, short=True)
     elif not groups:
         yield from section(likely_heading(report), _candidates(report, page), page)
-    left = [*groups[MOST_CAUSES:], *grouped(sorted(rest, key=_weight))]
+    left = [*groups[MOST_CAUSES:], *grouped(sorted(rest, key=by_severity))]
     if groups:
         yield Line()
     most = MOST_BRIEF if groups else MOST_NOTES
@@ -134,10 +133,6 @@ def _candidates(report: Report, page: Page) -> Iterator[Line]:
 
 def _open(family: Family) -> bool:
     return family[0].severity is Severity.UNKNOWN
-
-
-def _weight(family: Family) -> int:
-    return tuple(Severity).index(family[0].severity)
 
 
 def _cause(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
@@ -217,13 +212,6 @@ def _all(report: Report, roots: Sequence[Family], rest: Sequence[Family], page: 
     yield from section("NOT CHECKED", _unseen(report.not_seen, page), page)
     if _nothing_known(report):
         yield from _wanted(report, page)
-
-
-def section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    """Yield a heading and what is under it, or nothing where nothing is."""
-    held = list(inside)
-    if held:
-        yield from (Line(), say(page, (heading, "head")), *held)
 
 
 def _blocks(families: Sequence[Family], page: Page) -> Iterator[Line]:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gpustack.model.trace import State
+from gpustack.model.trace import Figure, State, Step, Stop, Trace
 from gpustack.report import trace_words as words
-from gpustack.report.lines import Line, block, indent, renderer, say, write
+from gpustack.report.lines import Line, block, bullets, indent, renderer, say, section, write
 
 if TYPE_CHECKING:
     from gpustack.model.difference import BatchTime
-    from gpustack.model.trace import Figure, Step, Stop, Trace
     from gpustack.report.page import Page
 
 LAYER = ("layer", "time", "FLOP/byte", "reached", "of limit", "bound by")
@@ -56,7 +55,7 @@ def kernels(trace: Trace, page: Page) -> Iterator[Line]:
     if silent:
         yield say(page, f"?: {', '.join(silent)} does not tell", lead="- ")
     notes = dict.fromkeys(f"{one.layer}: {one.note}" for one in shown if one.note) if page.verbose else ()
-    yield from (say(page, note, lead="- ") for note in notes)
+    yield from bullets(notes, page)
     yield say(page, "regs: registers a thread; shared: bytes a block; occ.: occupancy", lead="- ")
 
 
@@ -104,30 +103,23 @@ def lines(trace: Trace, page: Page) -> Iterator[Line]:
     early = f"stopped early: {trace.interrupted}" if trace.interrupted else ""
     for told in filter(None, (words.model(trace), words.ground(trace), early)):
         yield from indent(2, (say(page, told),))
-    yield from _section("THE SEVEN STEPS", _steps(trace, page), page)
+    yield from section("THE SEVEN STEPS", _steps(trace, page), page)
     if trace.stop:
-        yield from _section("WHY THERE", _stop(trace.stop, page), page)
-    yield from _section("FOUND", _findings(trace, page), page)
-    yield from _section("LAYERS, IN THE ORDER IN WHICH THEY RUN", layers(trace, page), page)
-    yield from _section("KERNELS", kernels(trace, page), page)
-    yield from _section("COMPARED", _compared(trace, page), page)
-    yield from _section("CPU OR GPU", _crossover(trace, page), page)
-    yield from _section("FROM THE SCRIPT DOWN TO THE KERNEL", _chain(trace, page), page)
+        yield from section("WHY THERE", _stop(trace.stop, page), page)
+    yield from section("FOUND", _findings(trace, page), page)
+    yield from section("LAYERS, IN THE ORDER IN WHICH THEY RUN", layers(trace, page), page)
+    yield from section("KERNELS", kernels(trace, page), page)
+    yield from section("COMPARED", _compared(trace, page), page)
+    yield from section("CPU OR GPU", _crossover(trace, page), page)
+    yield from section("FROM THE SCRIPT DOWN TO THE KERNEL", _chain(trace, page), page)
     yield from _foot(trace, page)
-
-
-def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    """Yield a heading and what stands under it, or nothing where nothing does."""
-    held = list(inside)
-    if held:
-        yield from (Line(), say(page, (heading, "head")), *held)
 
 
 def _steps(trace: Trace, page: Page) -> Iterator[Line]:
     every = words.whole(trace)
     for step in trace.steps:
         yield _step(step, every, page)
-        yield from indent(4, (say(page, said, lead="- ") for said in _said(step, page)))
+        yield from indent(4, bullets(_said(step, page), page))
     if every is not None:
         yield say(page, f"all seven steps: {words.duration(every)}")
 
@@ -189,14 +181,14 @@ def _compared(trace: Trace, page: Page) -> Iterator[Line]:
         )
         told += [both.note] if both.note else []
     told += words.checks(trace)
-    yield from (say(page, one, lead="- ") for one in told)
+    yield from bullets(told, page)
 
 
 def _crossover(trace: Trace, page: Page) -> Iterator[Line]:
     if not (found := trace.crossover):
         return
     yield say(page, (f"{found.says[:1].upper()}{found.says[1:]}.", "head"))
-    yield from (say(page, why, lead="- ") for why in found.why)
+    yield from bullets(found.why, page)
     yield from batches(found.points, page)
 
 

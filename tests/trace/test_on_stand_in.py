@@ -50,7 +50,7 @@ from gpustack.trace.gpu.launched import kernels
 card = Card(0)
 given = [ctypes.c_uint64(card.allocate(4096)) for _ in range(3)] + [ctypes.c_uint32(1024)]
 run = card.starter(card.kernel("trace", "residual_fp32"), ((2, 1, 1), (256, 1, 1), 0), given)
-(node,) = kernels(run, card.stream).kernels
+(node,) = kernels(run, card.stream)
 print(node.name, node.grid, node.block, node.registers, node.blocks_per_multiprocessor)
 """
 
