@@ -103,6 +103,14 @@ PAIRS: Mapping[str, Pair] = {
         component="nvidia.ko",
         whole=True,
     ),
+    "flavour proprietary": Pair(
+        finding="closed-module-unsupported-gpu",
+        commands=lambda _facts: (sh("modinfo -F license nvidia"),),
+        layer=Layer.KERNEL_MODULE,
+        remedy="Install the other flavour of the kernel module: NVIDIA packages both.",
+        component="nvidia.ko",
+        whole=True,
+    ),
     "release": Pair(
         finding="driver-library-mismatch",
         commands=lambda facts: (fixes.reinstall(facts),),
