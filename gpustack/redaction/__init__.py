@@ -221,12 +221,7 @@ def _changed(thing: object, names: tuple[str, ...], change: Change) -> object:
     """Return the thing with every text in it changed, and the names of facts that are no plain words."""
     if isinstance(thing, Enum):
         return thing
-    if isinstance(thing, str) or (
-        isinstance(thing, int)
-        and not isinstance(thing, bool)
-        and bool(names)
-        and named(str(thing), names[-1]) == "serial"
-    ):
+    if isinstance(thing, str) or _is_serial(thing, names):
         return change(str(thing), names)
     if is_dataclass(thing) and not isinstance(thing, type):
         held = _fields(thing).items()
@@ -245,6 +240,16 @@ def _fields(thing: DataclassInstance) -> dict[str, tuple[str, object]]:
     """Return the fields of one of our types, each with what its value is called: that of a reason by its fact."""
     called = {"value": thing.fact.rpartition(".")[2]} if isinstance(thing, Because) else {}
     return {one.name: (called.get(one.name, one.name), getattr(thing, one.name)) for one in fields(thing)}
+
+
+def _is_serial(thing: object, names: Sequence[str]) -> bool:
+    """Tell whether a number is a serial number; no other number is a secret."""
+    return (
+        isinstance(thing, int)
+        and not isinstance(thing, bool)
+        and bool(names)
+        and named(str(thing), names[-1]) == "serial"
+    )
 
 
 def _free(name: str, taken: Mapping[str, object]) -> str:
