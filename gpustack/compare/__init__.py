@@ -16,7 +16,6 @@ from gpustack.model.report import Finding, Report, Severity, Tool
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 LAYERS = tuple(Layer)
 SEVERITIES = tuple(Severity)
 HERE = frozenset({Status.PRESENT, Status.FAILED})
