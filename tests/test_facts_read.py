@@ -111,7 +111,7 @@ def blocks() -> Iterator[tuple[str, str, bool, frozenset[str]]]:
 
 @pytest.fixture(scope="session")
 def read(tmp_path_factory: pytest.TempPathFactory) -> frozenset[tuple[str, str]]:
-    """Give the rows that some rule reads, by block and path."""
+    """Return the rows that some rule reads, by block and path."""
     return sharing.worked_out(tmp_path_factory, "what rules read", read_by_rules)
 
 

@@ -61,7 +61,7 @@ def limits(text: str) -> Mapping[str, int]:
 
 
 def listed(archive: zipfile.ZipFile) -> Mapping[str, int]:
-    """Return the bounds that the header in a wheel tests; raises KeyError where it has no such header."""
+    """Return the bounds that the header in a wheel tests; raises KeyError if it has no such header."""
     name = next((one for one in archive.namelist() if HEADER.fullmatch(one)), None)
     if name is None:
         raise KeyError("no crt/host_config.h is in it")
