@@ -38,7 +38,7 @@ settings.register_profile("same", deadline=None, max_examples=20, derandomize=Tr
 settings.register_profile("wide", deadline=None, max_examples=2000, suppress_health_check=SLOW)
 settings.load_profile("same")
 # Hypothesis draws the constants of whatever modules of ours have been imported by then, which differs from process to
-# process: with the profile "same" it draws none of them. It has no setting for this; tests/test_draws.py holds it.
+# process: with the profile "same" it draws none of them. It has no setting for this; tests/test_suite.py holds it.
 COLLECT = providers._get_local_constants  # noqa: SLF001 - there is no other way
 
 FAKES = Path(__file__).parent / "fakes"

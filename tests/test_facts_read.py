@@ -78,8 +78,8 @@ UNREAD: Mapping[str, Mapping[str, str]] = {
         "python": "libstdcxx.path libstdcxx.glibcxx",
         "opencl": "icds[].loads",
     },
-    "wheels: a free-threaded Python, musl, copies left behind or shadowed": {
-        "python": "musl leftovers[]",
+    "wheels: a free-threaded Python, copies left behind or shadowed": {
+        "python": "leftovers[]",
         "distribution": "shadowed_by built_for.*[]",
         "packages": "duplicates.*[]",
     },

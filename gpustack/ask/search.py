@@ -60,8 +60,9 @@ class Search:
 
 
 def _by_ptx_alone(found: Judged) -> bool:
-    """Return whether a PyTorch has no machine code for the GPU: it starts, but the doctor advises no such build."""
-    codes = (one for one in found.contracts if one.from_ == "pytorch" and one.kind == "architecture")
+    """Return whether a build has no machine code for the GPU: it starts, but the doctor advises no such build."""
+    made = {"pytorch", "tensorflow"}
+    codes = (one for one in found.contracts if one.from_ in made and one.kind == "architecture")
     return any(one.status is Kept.LIMITED and one.needs.startswith("code for") for one in codes)
 
 

@@ -49,7 +49,8 @@ BY_OWN_NVCC = f"{BY_OWN[:-1]}; extensions are not compiled for it by this nvcc."
 TECHNIQUE = "technique"
 DONE_WITHOUT = " It runs without that, with what this GPU can do."
 BY_PIN = " It runs, and pip does not install the two together."
-BY_KIND = {TECHNIQUE: DONE_WITHOUT, "requirement": BY_PIN}
+BY_CPU = " It computes on the CPU there."
+BY_KIND = {TECHNIQUE: DONE_WITHOUT, "requirement": BY_PIN, "system": BY_CPU}
 BY_PIP = " There is no wheel for that: pip compiles it, which needs nvcc and much time."
 
 

@@ -104,10 +104,10 @@ class Ear:
             return [*said, Line(kind="died", what=" ".join([how, last_line(self._errors)]).strip())]
         if not said and self.door.now() >= self.due():
             self.over = True
-            did = state(self.child.pid)
+            silent, did = self.door.now() - self._heard, state(self.child.pid)
             self.door.kill(self.child)
             stays = "" if ended(self.child, GRACE) is not None else "; it could not be ended and is left behind"
-            return [Line(kind="died", what=f"printed nothing for {self.door.now() - self._heard:.1f} s ({did}){stays}")]
+            return [Line(kind="died", what=f"printed nothing for {silent:.1f} s ({did}){stays}")]
         return said
 
     def tell(self, order: Mapping[str, object]) -> None:

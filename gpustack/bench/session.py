@@ -115,7 +115,7 @@ class Session:
                 if self._workers[gpu].ear is ears[gpu]:
                     self._heard(self._workers[gpu], line)
             due = {bench.id for worker in self._workers.values() for bench in worker.left}
-            for name in set(self._parts) - due:
+            for name in set(self._parts) - due:  # what all cards did at once is one figure when none is to come
                 self._keep(results.together(self._parts.pop(name)))
             self._turns()
         for bench in self._benches:
@@ -169,7 +169,7 @@ class Session:
             worker.close()
             died = line.kind == "died"
             how = str(line.what) if died else "the child reported that it was done, but was not"
-            if worker.left and ((died and worker.began) or not worker.answered):
+            if worker.left and ((died and worker.began) or not worker.answered):  # one at least, so that this ends
                 self._keep(results.failed(worker.left.pop(0), worker.gpu, how))
             if worker.left and self.door.now() < self.deadline:
                 self._begin(worker)

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 from gpustack import __version__
 from gpustack.model.difference import Changed, Difference, Side, Told, Turn
-from gpustack.model.facts import Component, Instance, Layer, Status
+from gpustack.model.facts import Component, Instance, JsonValue, Layer, Status
 from gpustack.model.report import Finding, Report, Severity, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from gpustack.model.facts import JsonValue
 
 LAYERS = tuple(Layer)
 SEVERITIES = tuple(Severity)

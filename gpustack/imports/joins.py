@@ -105,7 +105,7 @@ def _out(into: Gathered, _matrix: Matrix) -> None:
 
 def _at_work(into: Gathered, matrix: Matrix) -> None:
     """Take in that a GPU is at work: a program shows a result of it, and nothing else that is said is a fault."""
-    shown = next((one for one in into.messages if one.kind in USED), None)
+    shown = next((one for one in into.messages if one.kind in USED and "False" not in one.line), None)
     if shown is None:
         return
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}

@@ -132,6 +132,7 @@ def _mapped(name: Any, value: Any) -> Reader:  # noqa: ANN401 - hints
 
 def _record(kind: type) -> Reader:
     owners = [one for one in reversed(kind.__mro__) if "__annotations__" in vars(one)]
+    # As ``typing.get_type_hints`` does, but most words are the same in all of a module.
     hints = {name: _meant(text, one.__module__) for one in owners for name, text in one.__annotations__.items()}
     held = {one: _reader_of(one, hints[one.name]) for one in fields(kind) if one.init}
     wholes = [(one.name, read) for one, read in held.items() if "whole" in one.metadata]

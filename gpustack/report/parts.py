@@ -6,16 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from gpustack.model.bench import BenchReport, Mark, Result
-from gpustack.model.facts import product
+from gpustack.model.facts import Host, product
 from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Candidate, Contract, Decide, Finding, Health, Kept, Report, Severity
 from gpustack.report.summary import Family, alike, families, ground, listed
-
-if TYPE_CHECKING:
-    from gpustack.model.facts import Host
 
 Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
