@@ -30,7 +30,7 @@ STIFF = re.compile(
     r"|\bis no fault\b|\bby word\.|\b(?:are|is) of two releases|\bof another release\b|\bRoot can\b"
     r"|\bbring \w+ up to date|\bpassed over in silence\b|\bto be had\b|\bhave the \w+ exchanged\b|tells of itself"
     r"|\bfor ever\b|\bsomebody\b|\bmostly\b|\bdo(?:es)? not go (?:together|with)\b|\b(?:is|are) wanted\b|\bis told\b"
-    r"|\bis no (?:\w+ )?(?:list|number|text|folder|object|report|snapshot|policy|subject|version)\b"
+    r"|(?<!there )\bis no (?:\w+ )?(?:list|number|text|folder|object|report|snapshot|policy|subject|version)\b"
     r"|\bqueue\w*(?: the job)? again\b|\bthe CPU alone\b|\bdecides? it\b|\bdriver of CUDA\b"
     r"|\bin an environment of its own\b|\bwants (?:glibc|cuDNN|lib\w)|\basks for torch\b"
     r"|\bmay not open\b|\bleaves? the GPU alone\b"

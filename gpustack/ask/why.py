@@ -206,7 +206,7 @@ def _reason(contract: Contract, subject: Subject, facts: Facts) -> Reason:
     name, row = _named(contract.from_, subject, facts), contract.row
     text = f"{name} needs {contract.needs}; {_found(contract, facts)}.{_more(contract)}"
     text = f"T{text[1:]}" if text.startswith("the ") else text
-    without = contract.kind == TECHNIQUE and contract.status is Kept.LIMITED  # the server runs all the same
+    without = contract.kind == TECHNIQUE and contract.status is Kept.LIMITED  # the server runs anyway
     verdict = Compatibility.COMPATIBLE if without else VERDICTS[contract.status]
     return Reason(text=text, verdict=verdict, row=row, source=row.source if row else "")
 

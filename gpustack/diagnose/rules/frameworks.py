@@ -35,7 +35,7 @@ BY_ITSELF = re.compile(
 # What Windows answers where it cannot load a library, by the number of its error.
 UNLOADED = {
     "126": "The file is there: a library that it needs is missing, usually one of the Visual C++ runtime.",
-    "127": "A library that it needs was found in another version, without a function: a copy of another release, or "
+    "127": "A library that it needs was found in another version, without a function: a copy of a different one, or "
     "a PyTorch of which only a part was replaced.",
     "1114": "A library that it needs did not start: usually the Visual C++ runtime is too old.",
 }
