@@ -154,7 +154,7 @@ Deep = Annotated[
 
 
 class Read:
-    """Reads the words of one option, as typer 0.28 did: 0.29 asks pydantic, whose import takes 0.2 s of every start."""
+    """Reads the words of one option, as typer 0.28 did: 0.29 asks pydantic, whose import doubles the start."""
 
     def __init__(self, kind: object) -> None:
         """Take the type of the option: that of its items, where there may be several."""
