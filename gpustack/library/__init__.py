@@ -104,7 +104,7 @@ def check(
     >>> import gpustack
     >>> result = gpustack.check("integrations/gpustack.toml", snapshot="examples/driver-too-old.json")
     >>> result.class_.value, result.why.partition(":")[0]
-    ('bad-host', 'The driver is too old for pytorch 2.7.1+cu128')
+    ('bad-host', 'The driver is too old for PyTorch 2.7.1+cu128')
     """
     plugins.load()
     from gpustack.library.checking import REPORT_SECONDS, Asked, checked  # noqa: PLC0415 - no other function needs it

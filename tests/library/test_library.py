@@ -109,7 +109,7 @@ def test_a_notebook_shows_the_page_redacted_and_in_a_frame_of_its_own() -> None:
 
 def test_a_result_prints_as_the_command_does_and_stays_short_where_it_is_named() -> None:
     report = gpustack.judge(OLD)
-    assert str(report).startswith("✗ BROKEN: The driver is too old for pytorch 2.7.1+cu128")
+    assert str(report).startswith("✗ BROKEN: The driver is too old for PyTorch 2.7.1+cu128")
     assert repr(report) == "<Report broken: driver-too-old-for-cuda-build@pytorch:/opt/venv/bin/python>"
     assert repr(gpustack.check(snapshot=OLD)).startswith("<CheckReport bad-host: The driver is too old")
     assert plain(report) == json.loads(report.json())
