@@ -146,7 +146,7 @@ class Server:
             prctl(SUBREAPER, 1)  # the fork's parent ends at once: so the child becomes this process's own
             try:
                 socket.send_fds(self.door, [b"x"], [own.fileno(), *fds])
-                said = json.loads(self.door.recv(4096))
+                said = json.loads(self.door.recv(4096) or '[5, "the Python that forks has ended"]')
             finally:
                 prctl(SUBREAPER, 0)
         if isinstance(said, int):
