@@ -124,7 +124,7 @@ def test_what_cannot_be_done_is_one_of_our_errors(tmp_path: Path) -> None:
         gpustack.judge(OLD, purpose="games")  # type: ignore[arg-type]  # a slip of the pen
     with pytest.raises(UsageError, match="/nowhere/python"):
         gpustack.doctor(python="/nowhere/python")
-    with pytest.raises(UsageError, match="snapshot does not go with python or deep"):
+    with pytest.raises(UsageError, match="snapshot cannot be combined with python or deep"):
         gpustack.check(snapshot=OLD, deep=True)
 
 
