@@ -221,7 +221,7 @@ def begin(door: socket.socket, wait: int, fds: Sequence[int]) -> NoReturn:
 
 
 def place(fds: Sequence[int], numbers: Sequence[int]) -> None:
-    """Return these files the numbers that they have where they come from, and close all others."""
+    """Move these files to the numbers that they have where they come from, and close all others."""
     held = [fcntl.fcntl(fd, fcntl.F_DUPFD, BEYOND) for fd in fds]
     for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
         if fd not in held:
