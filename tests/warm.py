@@ -146,7 +146,7 @@ class Server:
             prctl(SUBREAPER, 1)  # the fork's parent ends at once: so the child becomes this process's own
             try:
                 socket.send_fds(self.door, [b"x"], [own.fileno(), *fds])
-                said = json.loads(self.door.recv(4096))
+                said = json.loads(self.door.recv(4096) or '[5, "the Python that forks has ended"]')
             finally:
                 prctl(SUBREAPER, 0)
         if isinstance(said, int):
@@ -221,7 +221,7 @@ def begin(door: socket.socket, wait: int, fds: Sequence[int]) -> NoReturn:
 
 
 def place(fds: Sequence[int], numbers: Sequence[int]) -> None:
-    """Return these files the numbers that they have where they come from, and close all others."""
+    """Move these files to the numbers that they have where they come from, and close all others."""
     held = [fcntl.fcntl(fd, fcntl.F_DUPFD, BEYOND) for fd in fds]
     for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
         if fd not in held:
