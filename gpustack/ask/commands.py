@@ -1,4 +1,4 @@
-"""What to type to have a release: with pip, uv and conda where it is a wheel, else with the system's own manager."""
+"""The commands to install a release: with pip, uv and conda where it is a wheel, else with the system's own manager."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _from_nvidia(package: str, facts: Facts, *, arch: str = "") -> tuple[Command
     if fixes.manager(facts):
         return fixes.from_nvidia(facts, package, fixes.TOOLKITS, arch=arch)
     rpm = step(
-        "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky, AlmaLinux and Fedora"
+        "this is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky, AlmaLinux and Fedora"
         " `sudo dnf install {package}`",
         package=NAME(package),
     )

@@ -35,7 +35,7 @@ def alternatives(search: Search) -> tuple[Alternative, ...]:
     """Return what would work better than the subject as it stands, the smallest change first."""
     if search.at.verdict is Compatibility.COMPATIBLE or not search.at.contracts:
         return ()
-    exact = search.at.verdict is Compatibility.LIMITED and search.subject.exact  # it works: no other release is wanted
+    exact = search.at.verdict is Compatibility.LIMITED and search.subject.exact  # it works: no other release is needed
     releases = () if exact else (_versions,)
     finders = (_jetson, _together, _wheels, _overrides, ground.compilers, _in_wsl, *releases, ground.pythons)
     found: dict[str, Alternative] = {}
@@ -79,7 +79,7 @@ def _together(search: Search) -> Iterator[Alternative]:
 
 
 def _wheels(search: Search) -> Iterator[Alternative]:
-    """Give other builds of the same release: those without limits first, the newest of them; with limits the oldest."""
+    """Yield other builds of the same release: those without limits first, the newest; with limits the oldest."""
     newest_first = [one for build in builds_of(search.at.subject, search) if (one := search.better(build))]
     native = [one for one in newest_first if one.verdict is Compatibility.COMPATIBLE]
     for one in (*native, *(one for one in reversed(newest_first) if one not in native)):

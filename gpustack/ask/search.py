@@ -48,7 +48,7 @@ class Search:
     def better(self, subject: Subject, facts: Facts | None = None) -> Judged | None:
         """Return how a changed question is answered, where that is better than the question as it stands.
 
-        What was wrong must be judged again: that no row speaks of it any more makes nothing better.
+        What was wrong must be judged again: that no row covers it any more makes nothing better.
         """
         found = judge(subject, facts or self.facts, self.matrix)
         broken = (one for one in self.at.contracts if one.status is not Kept.OK)

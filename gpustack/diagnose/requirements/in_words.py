@@ -26,6 +26,7 @@ COMPILERS = frozenset({"gcc", "clang"})  # whose version reads the same in words
 WELL = ("fine-said", "cuda-works-said")
 GPUS = frozenset({"gpu", "amd-gpu", "intel-gpu"})
 KINDS = frozenset({"accelerator", "architecture", "host-compiler", "python", "toolkit"})
+DRIVER, UNUSED = "cuda", ("cuda-available-false", "no-device", "gpu-unused-said", "cuda-fails-said")
 
 
 def contracts(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
@@ -34,9 +35,10 @@ def contracts(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     named = {one.id for one in facts.components if one.source.endswith(IN_WORDS)} & alone
     if len(alone & GPUS) > 1 or heard(facts, *WELL):
         return
+    kinds = KINDS | ({DRIVER} if heard(facts, *UNUSED) else set())  # the build that pip takes, where CUDA fails
     question = replace(facts, components=tuple(_asked(one) if one.id in named else one for one in facts.components))
     for one in draw(question, matrix):
-        if one.status is Kept.BROKEN and one.kind in KINDS and {one.from_, one.to} <= named | (COMPILERS & alone):
+        if one.status is Kept.BROKEN and one.kind in kinds and {one.from_, one.to} <= named | (COMPILERS & alone):
             yield one
 
 
