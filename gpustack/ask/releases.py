@@ -114,7 +114,7 @@ FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
     "onnx": lambda matrix: _minors(one.version for one in frameworks.onnx_releases(matrix)),
     "jax": lambda matrix: _exact(one.version for one in frameworks.jax_releases(matrix)),
     "vllm": lambda matrix: _exact(one.version for one in serving.vllm_releases(matrix)),
-    "sglang": lambda matrix: _exact(one.version for one in serving.releases(matrix, "sglang")),
+    "sglang": lambda matrix: _exact(one.version for one in serving.releases(matrix, "sglang") if not one.stub),
     "tgi": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tgi")),
     "tensorrt-llm": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tensorrt-llm")),
     "triton-inference-server": lambda matrix: _exact(

@@ -66,7 +66,7 @@ WAYS = {
     **dict.fromkeys(("mamba", "micromamba", "miniconda", "miniforge", "anaconda"), "conda"),
     **dict.fromkeys(("container", "dockerfile", "image", "devcontainer"), "docker"),
     **dict.fromkeys(("k8s", "kube", "openshift", "pod"), "kubernetes"),
-    **dict.fromkeys(("module", "modules", "lmod", "cluster", "hpc"), "slurm"),
+    **dict.fromkeys(("module", "lmod", "cluster", "hpc"), "slurm"),
     **dict.fromkeys(("sudo", "root", "admin", "rootless"), "user"),  # who asks about it has not got it
     "singularity": "apptainer",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -163,8 +164,7 @@ def test_no_server_is_advised_whose_pins_were_not_read(python: str) -> None:
     """SGLang 0.5.21 and 0.5.22 pin a wheel that the package index has as a stub alone, and want newer Pythons."""
     for driver in ("580.95.05", "595.45.04"):
         for one in plan("sglang", driver=driver, gpu="H200", python=python).alternatives:
-            assert "0.5.21" not in one.subject
-            assert "0.5.22" not in one.subject
+            assert not re.search(r"0\.5\.(18|20|21|22)\b", " ".join((one.subject, *one.commands)))
 
 
 def test_a_release_that_works_with_limits_is_not_traded_for_an_older_one() -> None:

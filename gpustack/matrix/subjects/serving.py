@@ -40,12 +40,16 @@ def _arch(text: str) -> Iterator[CodeArch]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ServingRelease(Stated):
-    """One release of a server; ``archs`` is the GPU code inside, empty if no row states it."""
+    """One release of a server; ``archs`` is the GPU code inside, empty if no row states it.
+
+    ``stub`` is what it pins that no index but NVIDIA's has as a wheel: such a release is not offered.
+    """
 
     version: str
     torch: VersionRange = ANY
     python: VersionRange = ANY
     cuda: CudaVersion | None = None
+    stub: str = ""
     archs: tuple[CodeArch, ...] = field(default=(), metadata=key("archs", _archs))
 
     @property
@@ -55,7 +59,8 @@ class ServingRelease(Stated):
 
     def __str__(self) -> str:
         made = f" and is made for CUDA {self.cuda}" if self.cuda else ""
-        return f"{self.component} {self.version} requires torch {self.torch.text or 'of any version'}{made}"
+        stub = f"; {self.stub} comes from NVIDIA's index" if self.stub else ""
+        return f"{self.component} {self.version} requires torch {self.torch.text or 'of any version'}{made}{stub}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
