@@ -55,7 +55,8 @@ def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matr
     typed = [parse(text, matrix) for text in asked.subjects]
     if not typed:
         raise UsageError("say what to ask about, such as torch==2.11.0")
-    given = replace(given, os=given.os or asked.os, machine=given.machine or asked.machine, ways=asked.ways)
+    given = replace(given, os=given.os or asked.os, machine=given.machine or asked.machine)
+    given = replace(given, ways=" ".join(asked.ways) or given.ways)
     machine = apply(given, facts, matrix)
     system = _system(typed, machine, matrix)
     first, *others = _apart([_released(resolve(one, system, matrix), machine, matrix) for one in typed])
@@ -74,7 +75,7 @@ def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matr
         matrix=matrix,
         versions=versions,
         given=given.words,
-        ways=given.ways,
+        ways=tuple((given.ways or "").split()),
         strange=asked.strange,
     )
 

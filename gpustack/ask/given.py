@@ -62,7 +62,7 @@ DRIVER_PARTS = frozenset({"nvml", "libcuda", "libnvidia-ml", "nvidia-uvm.ko", "n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What was given of a machine, each as it was typed; ``ways`` are those in which something is installed or run."""
+    """What was given of a machine, each as it was typed; ``ways`` names how it is installed or run, a word each."""
 
     driver: str | None = None
     gpu: str | None = None
@@ -75,7 +75,7 @@ class Given:
     kernel_module: str | None = None
     os: str | None = None
     machine: str | None = None
-    ways: tuple[str, ...] = ()
+    ways: str | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class Given:
             "kernel module": self.kernel_module,
             "system": self.os,
             "processor": self.machine,
-            "by": " and ".join(self.ways),
+            "by": " and ".join((self.ways or "").split()),
         }
         return tuple(f"{name} {said}" for name, said in named.items() if said)
 
@@ -108,7 +108,7 @@ def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
         machine = replace(machine, host=replace(machine.host, os=system, wsl=given.os == "wsl"))
         machine = put(machine, _distribution(given.os)) if given.os not in SYSTEMS else machine
         machine = _jetson(machine, given, matrix)
-    manager = next((one for one in given.ways if one in MANAGERS), None)
+    manager = next((one for one in (given.ways or "").split() if one in MANAGERS), None)
     if manager and not machine.environments:
         machine = replace(machine, environments=(Environment(python="python", kind=manager),))
     for component in _components(given, where(machine), machine, matrix):

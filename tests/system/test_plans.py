@@ -93,7 +93,7 @@ def test_pip_itself_answers_a_few_plans_as_uv_does() -> None:
     plans = {one.wanted: one for one in grid(PLANS) if one.python == own and not one.tag}
     plans = {one.wanted: one for one in {one.subject: one for one in plans.values()}.values()}  # of each subject one
     source = {wanted for wanted in plans if any(re.split(r"[\[=<>!~]", one)[0] in FROM_SOURCE for one in wanted)}
-    rows = []
+    rows: list[dict[str, object]] = []
     for wanted in [one for one in plans if one not in source][:PIP]:
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder, "report.json")

@@ -173,10 +173,11 @@ def _by_name(rows: Sequence[Pattern], matrix: Matrix) -> Iterator[Pattern]:
     first = {row.kind: row for row in reversed(rows)}
     for family in FAMILIES:
         for one in numbers(matrix, family):
-            for name in _names(one) if one.message else ():
-                values = {**first[one.message].values, "code": str(one.number)} if family.id != "cudnn9" else {}
+            row = first[one.message] if one.message else None
+            for name in _names(one) if row else ():
+                values = {**row.values, "code": str(one.number)} if family.id != "cudnn9" else {}
                 match = rf"(?<!\w){name}(?!\w)"
-                yield replace(first[one.message], has=name.lower(), match=match, values=values, source=one.row.source)
+                yield replace(row, has=name.lower(), match=match, values=values, source=one.row.source)
 
 
 def _names(one: Number) -> Iterator[str]:
