@@ -18,7 +18,7 @@ from gpustack import plugins
 from gpustack.collect import catalogue
 from gpustack.diagnose import engine, rulebook
 from gpustack.diagnose.engine import failed
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements.records import by_id
 from gpustack.errors import UsageError
 from gpustack.matrix import facts as schema
 from gpustack.plugins import reading
@@ -32,14 +32,12 @@ Change = Callable[[str], str]
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let what a test loads be gone after it."""
-    records = dict(RECORDS)
     monkeypatch.setattr(plugins, "LOADED", plugins.Loaded())
     for module, empty in ((catalogue, []), (rulebook, {}), (tables, {})):
         monkeypatch.setattr(module, "ADDED", empty)
     schema.schema.cache_clear()
     yield
-    RECORDS.clear()
-    RECORDS.update(records)
+    by_id.cache_clear()
     schema.schema.cache_clear()
 
 

@@ -25,7 +25,7 @@ from gpustack.diagnose.machine.values import (
     told,
     version,
 )
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements.records import by_id
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
 from gpustack.model.command import BRANCH, GPU, sh, step
@@ -74,7 +74,7 @@ def pcie_link_degraded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             detail=machine(facts, matrix, *detail),
             because=(*{one.line: because_said(one) for one in said(facts, *kinds)}.values(), *more(facts)),
             fix=fixes.advice(
-                RECORDS["pcie-link-degraded"].remedy,
+                by_id()["pcie-link-degraded"].remedy,
                 sh("sudo lspci -vv -d 10de: | grep -i lnk"),
                 verify=sh("nvidia-smi -q -d PCI"),
             ),
