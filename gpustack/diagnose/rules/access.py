@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, JsonValue
 
 
-@rule("gpu-passed-through", layer=Layer.HARDWARE, component="pci-display", severity=Severity.INFO)
+@rule("gpu-passed-through", Layer.HARDWARE, "pci-display", Severity.INFO)
 def gpu_passed_through(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An NVIDIA GPU is held for a virtual machine.
 
@@ -43,7 +43,7 @@ def gpu_passed_through(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 MAKERS = {"amd": "AMD", "intel": "Intel"}
 
 
-@rule("gpu-stack-not-examined", layer=Layer.HARDWARE, component="pci-display", severity=Severity.UNKNOWN)
+@rule("gpu-stack-not-examined", Layer.HARDWARE, "pci-display", Severity.UNKNOWN)
 def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is a GPU whose stack gpustack has not examined.
 
@@ -69,13 +69,7 @@ def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         )
 
 
-@rule(
-    "device-nodes-not-accessible",
-    layer=Layer.ENVIRONMENT,
-    component="nvidia.ko",
-    severity=Severity.ERROR,
-    explained_by=("container-cgroup-lost-devices",),
-)
+@rule("device-nodes-not-accessible", Layer.ENVIRONMENT, "nvidia.ko", explained_by=("container-cgroup-lost-devices",))
 def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """This user may not open the GPU's device nodes.
 
@@ -91,15 +85,12 @@ def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Findi
     yield device_nodes_not_accessible.finding(
         title=f"This user may not open {', '.join(paths)}",
         because=(because(facts, "nvidia.ko", "nodes"), because(facts, "nvidia-uvm.ko", "nodes")),
-        fix=Fix(
-            text=f"{fixes.place(facts)}Join the group (GROUP) that owns the nodes and log in again; or, where all "
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Join the group (GROUP) that owns the nodes and log in again; or, where all "
             "users may use the GPU, open the nodes until the next start.",
-            commands=(
-                sh("ls -l {named}", named=named),
-                step("if that is a group for GPUs and not root: `sudo usermod -aG GROUP $USER`"),
-                step("or until the next boot: `sudo chmod 0666 {named}`", named=named),
-            ),
-            needs_root=True,
+            sh("ls -l {named}", named=named),
+            step("if that is a group for GPUs and not root: `sudo usermod -aG GROUP $USER`"),
+            step("or until the next boot: `sudo chmod 0666 {named}`", named=named),
             verify=sh("nvidia-smi"),
         ),
     )
@@ -116,7 +107,7 @@ OWNERS = frozenset({"render", "video", "root", "kvm"})
 USUAL = ("render", "video")
 
 
-@rule("user-not-in-render-group", layer=Layer.ENVIRONMENT, component="user", severity=Severity.ERROR)
+@rule("user-not-in-render-group", Layer.ENVIRONMENT, "user")
 def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """This user may not open the GPU's device nodes /dev/kfd or /dev/dri/render*.
 
@@ -256,20 +247,18 @@ def _of_user(facts: Facts) -> tuple[Because, ...]:
 
 def _fix(facts: Facts) -> Fix:
     if facts.host.container or heard(facts, "docker-run") or _strange(facts):
-        return Fix(
-            text="Start the container with both nodes and the number of the group that owns them on the machine "
+        return fixes.advice(
+            "Start the container with both nodes and the number of the group that owns them on the machine "
             "(ls -ln /dev/kfd /dev/dri).",
-            commands=(
-                sh(
-                    "docker run --rm --device=/dev/kfd --device=/dev/dri"
-                    " --group-add $(getent group render | cut -d: -f3) rocm/rocm-terminal rocminfo"
-                ),
+            sh(
+                "docker run --rm --device=/dev/kfd --device=/dev/dri"
+                " --group-add $(getent group render | cut -d: -f3) rocm/rocm-terminal rocminfo"
             ),
             verify=sh("rocminfo"),
         )
-    return Fix(
-        text="Add the user to the groups, then log out and in again.",
-        commands=(sh("sudo usermod -aG render,video $USER"), sh("ls -l /dev/kfd /dev/dri")),
-        needs_root=True,
+    return fixes.advice(
+        "Add the user to the groups, then log out and in again.",
+        sh("sudo usermod -aG render,video $USER"),
+        sh("ls -l /dev/kfd /dev/dri"),
         verify=sh("id -nG"),
     )

@@ -42,7 +42,7 @@ DRIVERS = frozenset({"amdgpu", "radeon"})
 KFD_FAILS = ("rocm-tool-fails", "no-hip-device", "kfd-not-opened")
 
 
-@rule("gpu-unsupported-by-kfd", Layer.HARDWARE, "amdgpu.ko", Severity.ERROR)
+@rule("gpu-unsupported-by-kfd", Layer.HARDWARE, "amdgpu.ko")
 def gpu_unsupported_by_kfd(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The kernel does not support computing on this AMD GPU.
 
@@ -155,7 +155,7 @@ def _kfd_fix(refused: tuple[Message, ...], facts: Facts, *, atomics: bool) -> Fi
     return fixes.advice(words, sh("dmesg | grep -i kfd"), sh("uname -r"), verify=sh("rocminfo | grep gfx"))
 
 
-@rule("amdgpu-not-loaded", Layer.KERNEL_MODULE, "amdgpu", Severity.ERROR)
+@rule("amdgpu-not-loaded", Layer.KERNEL_MODULE, "amdgpu")
 def amdgpu_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An AMD GPU is on the bus, and the kernel's driver amdgpu does not drive it.
 
@@ -205,7 +205,7 @@ OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 FAMILIES = {"gfx103": "10.3.0", "gfx110": "11.0.0", "gfx115": "11.0.0"}
 
 
-@rule("rocm-gfx-unsupported", Layer.FRAMEWORK, "rocm", Severity.ERROR)
+@rule("rocm-gfx-unsupported", Layer.FRAMEWORK, "rocm")
 def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A ROCm build has no code for this AMD GPU.
 

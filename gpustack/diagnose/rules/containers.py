@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     "container-no-gpus-flag",
     Layer.CONTAINER,
     "nvidia-container-toolkit",
-    Severity.ERROR,
     explained_by=("container-toolkit-missing", "docker-snap"),
 )
 def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -98,9 +97,9 @@ def _flag_fix(facts: Facts) -> Fix:
     lines = " ".join(one.line.lower() for one in said(facts, "docker-run", containers.TOLD))
     named = next((kind for word, kind in containers.ENGINES.items() if word in lines), "")
     kind = named or containers.kind(facts) or "docker"
-    return Fix(
-        text=f"Start the container with the GPU: {containers.WAYS[kind]}. {containers.SHOWN}",
-        commands=(containers.COMMANDS[kind],),
+    return fixes.advice(
+        f"Start the container with the GPU: {containers.WAYS[kind]}. {containers.SHOWN}",
+        containers.COMMANDS[kind],
         verify=sh("nvidia-smi"),
     )
 
@@ -114,7 +113,6 @@ WITH = ("node-not-permitted", "restart-helps-said", *NOT_WORKING)
     "container-cgroup-lost-devices",
     Layer.CONTAINER,
     "nvidia-container-toolkit",
-    Severity.ERROR,
     explained_by=("gpu-fell-off-bus", "gsp-timeout", "driver-library-mismatch"),
 )
 def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -143,13 +141,13 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works")
         if in_text
         else (because(facts, "nvidia.ko", "nodes"), because(facts, "nvml", "error")),
-        fix=Fix(
-            text="Restart the container, with its devices passed by CDI: --device nvidia.com/gpu=all in place of "
+        fix=fixes.advice(
+            "Restart the container, with its devices passed by CDI: --device nvidia.com/gpu=all in place of "
             "--gpus. "
             f"{containers.SHOWN} These also prevent it: name each node (--device /dev/nvidia0 and so "
             "on), or make the links in /dev/char (nvidia-ctk system create-dev-char-symlinks --create-all), or let "
             "Docker use the cgroupfs driver.",
-            commands=(sh("docker run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi"),),
+            sh("docker run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi"),
             verify=sh("nvidia-smi"),
         ),
     )
@@ -177,7 +175,7 @@ SNAP_FAILS = (
 )
 
 
-@rule("docker-snap", Layer.CONTAINER, "docker", Severity.ERROR, from_messages=True)
+@rule("docker-snap", Layer.CONTAINER, "docker", from_messages=True)
 def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Docker comes from a snap, which cannot see the driver of the machine.
 
@@ -247,7 +245,6 @@ WHAT = {
     "container-toolkit-missing",
     Layer.CONTAINER,
     "nvidia-container-toolkit",
-    Severity.ERROR,
     from_messages=True,
     explained_by=("docker-snap",),
 )
@@ -305,7 +302,6 @@ ENVIRONMENT, TOLD, REQUIRES_FAILS = "cuda-requirement-env", "image-requires-said
     "container-requires-newer-driver",
     Layer.DRIVER,
     "nvidia-driver",
-    Severity.ERROR,
     explained_by=("forward-compat-804", "compat-libs-803"),
 )
 def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -389,7 +385,7 @@ SMALL = 256 * SHM_MIB  # Docker gives 64 MiB, and NCCL alone wants some tens for
 SEVERAL = 2
 
 
-@rule("container-shm-too-small", Layer.CONTAINER, "limits", Severity.ERROR)
+@rule("container-shm-too-small", Layer.CONTAINER, "limits")
 def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The shared memory of this container (/dev/shm) is too small for several GPUs.
 
@@ -418,10 +414,10 @@ def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=grounds(facts, *SHM_WORDS_SAID, "shm-size", *MAYBE, "docker-run")
         if in_text
         else (because(facts, "limits", "shm_bytes"),),
-        fix=Fix(
-            text="Start the container with more shared memory (docker run --shm-size=8g), or with the host's "
+        fix=fixes.advice(
+            "Start the container with more shared memory (docker run --shm-size=8g), or with the host's "
             f"(--ipc=host); in Kubernetes mount an emptyDir of medium Memory on /dev/shm. {containers.SHOWN}",
-            commands=(sh("docker run --rm --shm-size=8g ubuntu df -h /dev/shm"),),
+            sh("docker run --rm --shm-size=8g ubuntu df -h /dev/shm"),
             verify=sh("df -h /dev/shm"),
         ),
     )
@@ -448,14 +444,12 @@ def memlock_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             layer=Layer.CONTAINER if container else Layer.ENVIRONMENT,
             title=f"Programs may lock {memlock >> 10} KiB of memory, which is too little for RDMA between machines",
             because=(because(facts, "limits", "memlock_bytes"), because(facts, "limits", "rdma")),
-            fix=Fix(
-                text="Raise the limit where the jobs are started"
+            fix=fixes.advice(
+                "Raise the limit where the jobs are started"
                 + (f" (docker run --ulimit memlock=-1). {containers.SHOWN}" if container else "."),
-                commands=(
-                    sh("docker run --rm --ulimit memlock=-1 ubuntu bash -c 'ulimit -l'")
-                    if container
-                    else sh("ulimit -l unlimited"),
-                ),
+                sh("docker run --rm --ulimit memlock=-1 ubuntu bash -c 'ulimit -l'")
+                if container
+                else sh("ulimit -l unlimited"),
                 verify=sh("ulimit -l"),
             ),
         )

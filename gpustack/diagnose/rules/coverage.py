@@ -226,11 +226,11 @@ def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts, matri
             for name in (one.component, *one.partners)
         ),
         row=one.row,
-        fix=Fix(
-            text=f"{fixes.place(facts) if by_driver else ''}{one.advice}",
-            commands=commands,
-            needs_root=by_driver,
-            needs_reboot=by_driver,
+        fix=fixes.advice(
+            f"{fixes.place(facts) if by_driver else ''}{one.advice}",
+            *commands,
+            root=by_driver,
+            reboot=by_driver,
             verify=sh("gpustack doctor"),
         ),
         confidence=Confidence.LIKELY if proven else Confidence.POSSIBLE,
@@ -242,8 +242,8 @@ def _source(name: str, facts: Facts) -> str:
     return seen.source if seen else ""
 
 
-FIX = Fix(
-    text="Update gpustack from where this one was installed; `gpustack matrix update` shows what the matrix lacks.",
+FIX = fixes.advice(
+    "Update gpustack from where this one was installed; `gpustack matrix update` shows what the matrix lacks.",
     verify=sh("gpustack --version"),
 )
 

@@ -303,14 +303,7 @@ FAILS, TOOLKIT = "cuda-fails-said", "cuda-toolkit"
 BUILD_KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
 
 
-@rule(
-    "cpu-only-build",
-    Layer.FRAMEWORK,
-    "pytorch",
-    Severity.ERROR,
-    in_one_python=True,
-    explained_by=("ort-cpu-and-gpu-installed",),
-)
+@rule("cpu-only-build", Layer.FRAMEWORK, "pytorch", in_one_python=True, explained_by=("ort-cpu-and-gpu-installed",))
 def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A framework is installed as a CPU-only build, or for another vendor's GPUs, on a machine with a GPU.
 
@@ -430,10 +423,10 @@ def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
     if wheel is None and (from_text(facts) or build.component == "tensorflow"):
         known = build.component in INSTALLED
         return _for_gpu(build.component, facts, matrix) if known else fixes.any_torch(build, facts, matrix)
-    return Fix(
-        text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: update the driver first.",
-        commands=wheel[1] if wheel else fixes.driver(facts, matrix),
-        needs_root=not wheel,
-        needs_reboot=not wheel,
+    return fixes.advice(
+        wheel[0] if wheel else "No build for the GPU that we know fits this driver: update the driver first.",
+        *(wheel[1] if wheel else fixes.driver(facts, matrix)),
+        root=not wheel,
+        reboot=not wheel,
         verify=fixes.verify(build),
     )

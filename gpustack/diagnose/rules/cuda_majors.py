@@ -31,7 +31,7 @@ from gpustack.matrix.subjects import frameworks
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import DISTRIBUTION, NUMBER, requirement, sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +54,6 @@ PROVIDERS = sh('python -c "import onnxruntime; print(onnxruntime.get_available_p
     "cuda-major-mixed",
     Layer.LIBRARY,
     ONNXRUNTIME,
-    Severity.ERROR,
     in_one_python=True,
     from_messages=True,
     explained_by=("cuda-major-mismatch-wheel", "bnb-binary-missing-for-cuda", "libcuda-so-symlink-missing"),
@@ -162,7 +161,7 @@ def _build_for(cuda: int, facts: Facts, matrix: Matrix) -> str:
     return f"On the package index {span} is built for CUDA {cuda}: install that.{own}"
 
 
-@rule("ort-cudnn-major-mismatch", Layer.LIBRARY, CUDNN, Severity.ERROR, in_one_python=True, from_messages=True)
+@rule("ort-cudnn-major-mismatch", Layer.LIBRARY, CUDNN, in_one_python=True, from_messages=True)
 def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """onnxruntime-gpu needs a different cuDNN major version than the one that is installed.
 
@@ -234,7 +233,6 @@ def _ort_fix(wanted: int, held: int | None, facts: Facts, matrix: Matrix) -> Fix
     "cuda-runtime-missing",
     Layer.RUNTIME,
     "cuda-runtime",
-    Severity.ERROR,
     in_one_python=True,
     from_messages=True,
     explained_by=("cuda-major-mismatch-wheel", "bnb-binary-missing-for-cuda", "oneapi-env-not-sourced"),
@@ -282,7 +280,6 @@ ONE_NAME_A_MAJOR = 11
     "tf-cannot-dlopen",
     Layer.LIBRARY,
     "tensorflow",
-    Severity.ERROR,
     in_one_python=True,
     from_messages=True,
     explained_by=("tf-no-native-windows-gpu", "container-no-gpus-flag"),

@@ -17,7 +17,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import MODULE_STAYS_OUT, NO_GPU_FOR_NVML
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer, Status
-from gpustack.model.report import Because, Confidence, Finding, Fix, Kept, Severity
+from gpustack.model.report import Because, Confidence, Finding, Fix, Kept
 from gpustack.model.versions import CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
@@ -33,13 +33,7 @@ MODULE = "nvidia-uvm.ko"
 MISSING_FAILS = ("cuinit-999", "cuda-unknown-error", "no-device", "cuinit-3", "init-error")
 
 
-@rule(
-    "nvidia-uvm-missing",
-    layer=Layer.KERNEL_MODULE,
-    component="nvidia-uvm.ko",
-    severity=Severity.ERROR,
-    explained_by=(*NO_GPU_FOR_NVML, "libcuda-missing"),
-)
+@rule("nvidia-uvm-missing", Layer.KERNEL_MODULE, "nvidia-uvm.ko", explained_by=(*NO_GPU_FOR_NVML, "libcuda-missing"))
 def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nvidia-uvm, the module for unified memory, is not loaded, and CUDA cannot start without it.
 
@@ -63,11 +57,11 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         because=(*grounds(facts, "uvm-missing"), *grounds(facts, *MISSING_FAILS, most=2), *more(facts))
         if in_text
         else tuple(because(facts, *names) for names in ((MODULE, "loaded"), (MODULE, "nodes"), ("libcuda", "cu_init"))),
-        fix=Fix(
-            text=f"{fixes.place(facts)}Load nvidia_uvm and create its device node, now and at each boot (a line "
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Load nvidia_uvm and create its device node, now and at each boot (a line "
             "nvidia-uvm in /etc/modules-load.d/); for a container, pass the node in.",
-            commands=(sh("sudo modprobe nvidia_uvm"), sh("sudo nvidia-modprobe -c 0 -u")),
-            needs_root=True,
+            sh("sudo modprobe nvidia_uvm"),
+            sh("sudo nvidia-modprobe -c 0 -u"),
             verify=sh("gpustack doctor"),
         ),
         confidence=Confidence.LIKELY if in_text and not reported else Confidence.CERTAIN,
@@ -108,9 +102,8 @@ OLD = ("insufficient-driver", "torch-driver-too-old", "runtime-above-driver", "i
 
 @rule(
     "uvm-stale-after-suspend",
-    layer=Layer.KERNEL_MODULE,
-    component="nvidia-uvm.ko",
-    severity=Severity.ERROR,
+    Layer.KERNEL_MODULE,
+    "nvidia-uvm.ko",
     explained_by=(
         "gpu-fell-off-bus",
         "gsp-timeout",
@@ -151,12 +144,12 @@ def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         if in_text
         else tuple(because(facts, *names) for names in seen),
         row=row.row if row else None,
-        fix=Fix(
-            text=f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. "
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. "
             "To prevent it, set NVreg_PreserveVideoMemoryAllocations=1 and enable nvidia-suspend and "
             "nvidia-resume.service.",
-            commands=(sh("sudo modprobe -r nvidia_uvm"), sh("sudo modprobe nvidia_uvm")),
-            needs_root=True,
+            sh("sudo modprobe -r nvidia_uvm"),
+            sh("sudo modprobe nvidia_uvm"),
             verify=sh("gpustack doctor"),
         ),
         confidence=Confidence.POSSIBLE if in_text and not slept else Confidence.LIKELY,
@@ -192,9 +185,8 @@ HMM_FAILS = ("cuinit-3", TORCH, "init-error", "no-device", "cuda-unknown-error",
 
 @rule(
     "uvm-hmm-bug",
-    layer=Layer.KERNEL_MODULE,
-    component="nvidia-uvm.ko",
-    severity=Severity.ERROR,
+    Layer.KERNEL_MODULE,
+    "nvidia-uvm.ko",
     from_messages=True,
     explained_by=(*NO_GPU_FOR_NVML, "nvidia-uvm-missing"),
 )
@@ -225,15 +217,12 @@ def uvm_hmm_bug(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             "HMM comes with the open kernel module; uvm_disable_hmm=1 switches it off.",
         ),
         because=(*grounds(facts, "uvm-hmm", "uvm-hmm-named"), *grounds(facts, *HMM_FAILS, most=2), *more(facts)),
-        fix=Fix(
-            text=f"{fixes.place(facts)}Switch HMM off and load nvidia_uvm again (stop the programs on the GPU first), "
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Switch HMM off and load nvidia_uvm again (stop the programs on the GPU first), "
             "or use the proprietary module, or start the kernel with nokaslr.",
-            commands=(
-                sh("echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm-hmm.conf"),
-                sh("sudo modprobe -r nvidia_uvm"),
-                sh("sudo modprobe nvidia_uvm"),
-            ),
-            needs_root=True,
+            sh("echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm-hmm.conf"),
+            sh("sudo modprobe -r nvidia_uvm"),
+            sh("sudo modprobe nvidia_uvm"),
             verify=sh("cat /sys/module/nvidia_uvm/parameters/uvm_disable_hmm"),
         ),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if spoken or has_hmm else Confidence.POSSIBLE,
@@ -390,17 +379,14 @@ def _wanted(facts: Facts, matrix: Matrix) -> CudaVersion | None:
 
 def _without_compat(facts: Facts) -> Fix:
     folder = value(facts, "compat-folder", "path") or USUAL
-    return Fix(
-        text=f"Make the loader find the driver's own libcuda first: take {folder} off LD_LIBRARY_PATH and out of "
+    return fixes.advice(
+        f"Make the loader find the driver's own libcuda first: take {folder} off LD_LIBRARY_PATH and out of "
         "/etc/ld.so.conf.d, in the image or when the container starts (docker run -e "
         f"LD_LIBRARY_PATH={MOUNTED}); or remove the libcuda that the image brings.",
-        commands=(
-            sh(
-                "sudo sed -i --follow-symlinks '\\,cuda.*/compat,s/^/#/' "
-                "$(grep -ls 'cuda.*/compat' /etc/ld.so.conf.d/*.conf) && sudo ldconfig"
-            ),
+        sh(
+            "sudo sed -i --follow-symlinks '\\,cuda.*/compat,s/^/#/' "
+            "$(grep -ls 'cuda.*/compat' /etc/ld.so.conf.d/*.conf) && sudo ldconfig"
         ),
-        needs_root=True,
         verify=sh("ldconfig -p | grep libcuda.so.1"),
     )
 
@@ -409,23 +395,17 @@ def _newer(facts: Facts, matrix: Matrix) -> Fix:
     own, wanted = naming.own_cuda(facts, matrix) or naming.cuda_of_driver(facts, matrix), _wanted(facts, matrix)
     newer = naming.native_driver(wanted, facts, matrix) if wanted else "a driver of the image's CUDA or newer"
     older = f"on CUDA {own} or older" if own else "for the driver's own CUDA"
-    return Fix(
-        text=f"On the machine itself, install {newer}. Or take an image or build {older}, or keep the compat folder "
+    return fixes.advice(
+        f"On the machine itself, install {newer}. Or take an image or build {older}, or keep the compat folder "
         f"({USUAL}) off the library path.",
-        commands=fixes.driver(facts, matrix),
-        needs_root=True,
-        needs_reboot=True,
+        *fixes.driver(facts, matrix),
+        root=True,
+        reboot=True,
         verify=sh("nvidia-smi"),
     )
 
 
-@rule(
-    "compat-libs-803",
-    layer=Layer.DRIVER,
-    component="libcuda",
-    severity=Severity.ERROR,
-    explained_by=("driver-library-mismatch",),
-)
+@rule("compat-libs-803", Layer.DRIVER, "libcuda", explained_by=("driver-library-mismatch",))
 def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A compat libcuda that does not match the kernel driver is found first (CUDA error 803).
 
@@ -445,13 +425,7 @@ def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 CONSUMER = re.compile(r"\bGeForce\b|\bTITAN\b")
 
 
-@rule(
-    "forward-compat-804",
-    layer=Layer.DRIVER,
-    component="libcuda",
-    severity=Severity.ERROR,
-    explained_by=("driver-library-mismatch",),
-)
+@rule("forward-compat-804", Layer.DRIVER, "libcuda", explained_by=("driver-library-mismatch",))
 def forward_compat_804(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A compat libcuda of a newer CUDA is loaded on a GPU that cannot use it (CUDA error 804).
 

@@ -60,7 +60,7 @@ class Sought:
     message: Message
 
 
-@rule("cuda-major-mismatch-wheel", Layer.SERVING, "pytorch", Severity.ERROR, in_one_python=True)
+@rule("cuda-major-mismatch-wheel", Layer.SERVING, "pytorch", in_one_python=True)
 def cuda_major_mismatch_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A wheel is built for a different CUDA major version than torch.
 

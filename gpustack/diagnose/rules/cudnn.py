@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance, JsonValue, Message
 
 
-@rule("cudnn-too-old", Layer.LIBRARY, "cudnn", Severity.ERROR, explained_by=("wheel-files-overwritten",))
+@rule("cudnn-too-old", Layer.LIBRARY, "cudnn", explained_by=("wheel-files-overwritten",))
 def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The cuDNN that a framework loads is older than the one it was built with.
 
@@ -104,7 +104,7 @@ def _line(copy: Instance) -> str:
     return f"{copy.version} at {copy.path} ({_owner(copy)})"
 
 
-@rule("cudnn-missing", Layer.LIBRARY, CUDNN, Severity.ERROR, in_one_python=True, from_messages=True)
+@rule("cudnn-missing", Layer.LIBRARY, CUDNN, in_one_python=True, from_messages=True)
 def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program finds no cuDNN, or none of the major that it was built for.
 
@@ -147,12 +147,7 @@ SHOWS = sh('python -c "import torch; print(torch.backends.cudnn.version())"')
 
 
 @rule(
-    "cudnn-shadowed-by-ld-library-path",
-    Layer.LIBRARY,
-    "cudnn",
-    Severity.ERROR,
-    in_one_python=True,
-    explained_by=("cudnn-two-copies",),
+    "cudnn-shadowed-by-ld-library-path", Layer.LIBRARY, "cudnn", in_one_python=True, explained_by=("cudnn-two-copies",)
 )
 def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH puts another cuDNN before the framework's own.
@@ -224,7 +219,7 @@ TWO_REFUSED = ("cudnn-sublibrary-mismatch", "cudnn-version-mismatch")
 TWO_VERIFY = sh("grep -ho '/.*libcudnn.*' /proc/[0-9]*/maps | sort -u")
 
 
-@rule("cudnn-two-copies", Layer.LIBRARY, "cudnn", Severity.ERROR, explained_by=("wheel-files-overwritten",))
+@rule("cudnn-two-copies", Layer.LIBRARY, "cudnn", explained_by=("wheel-files-overwritten",))
 def cudnn_two_copies(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Parts of two cuDNN versions are mixed.
 

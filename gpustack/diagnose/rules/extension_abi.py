@@ -53,7 +53,6 @@ PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu
     "torch-torchvision-mismatch",
     Layer.FRAMEWORK,
     "torchvision",
-    Severity.ERROR,
     in_one_python=True,
     explained_by=("duplicate-torch-install",),
 )
@@ -203,7 +202,6 @@ COMPANIONS = ("torchvision", "torchaudio", "torchtext")
     "extension-abi-mismatch",
     Layer.LIBRARY,
     "torch-scatter",
-    Severity.ERROR,
     in_one_python=True,
     explained_by=("duplicate-torch-install",),
 )

@@ -16,7 +16,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
 from gpustack.model.command import GPU, REBOOT, Command, sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,11 +31,7 @@ OFF_BUS_SAID = ("fallen-off-bus", "gpu-lost", "pcie-dead")
 
 
 @rule(
-    "gpu-fell-off-bus",
-    layer=Layer.HARDWARE,
-    component="gpu",
-    severity=Severity.ERROR,
-    explained_by=("gpu-overheat", "bios-bar-setting", "host-hardware-fault"),
+    "gpu-fell-off-bus", Layer.HARDWARE, "gpu", explained_by=("gpu-overheat", "bios-bar-setting", "host-hardware-fault")
 )
 def gpu_fell_off_bus(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A GPU has fallen off the bus: the driver can no longer reach it.
@@ -87,15 +83,12 @@ def _off_bus_finding(
         title=f"{place} has fallen off the PCI Express bus" + (", and answers again" if again else ""),
         because=grounds,
         row=row,
-        fix=Fix(
-            text=f"{fixes.place(facts)}Switch the machine off and on. If it happens again: reseat the GPU; check "
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Switch the machine off and on. If it happens again: reseat the GPU; check "
             "power supply and cables, slot and riser, temperature and firmware; then the board.",
-            commands=(
-                sh("sudo dmesg | grep -iE 'xid|aer'"),
-                step("if somebody can switch it on again: `sudo poweroff`"),
-            ),
-            needs_root=True,
-            needs_reboot=True,
+            sh("sudo dmesg | grep -iE 'xid|aer'"),
+            step("if somebody can switch it on again: `sudo poweroff`"),
+            reboot=True,
             verify=sh("nvidia-smi"),
         ),
     )
@@ -108,7 +101,7 @@ CONTAINED = 94  # only the program that met it is harmed
 UNCORRECTABLE = 214  # of CUDA
 
 
-@rule("gpu-ecc-error", layer=Layer.HARDWARE, component="gpu", severity=Severity.ERROR)
+@rule("gpu-ecc-error", Layer.HARDWARE, "gpu")
 def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A GPU has had a memory error that ECC could not correct, or has a repair of its memory pending.
 
@@ -141,13 +134,15 @@ def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             ),
             because=(*event.grounds, *more(facts)),
             row=row.row if row else None,
-            fix=Fix(
-                text=f"{fixes.place(facts)}Stop its programs and reset it, or restart the machine. If errors come back "
+            fix=fixes.advice(
+                f"{fixes.place(facts)}Stop its programs and reset it, or restart the machine. If errors come back "
                 "or remapping failed, have the board replaced.",
-                commands=(sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(pci)),)
-                if pci
-                else (show, *(() if amd else (reset,))),
-                needs_root=True,
+                *(
+                    (sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(pci)),)
+                    if pci
+                    else (show, *(() if amd else (reset,)))
+                ),
+                root=True,
                 verify=sh("nvidia-smi -q -d ECC,ROW_REMAPPER -i {gpu}", gpu=GPU(pci)) if pci else show,
             ),
         )
@@ -158,13 +153,7 @@ DRAIN_P2P = 3
 RESTARTS = frozenset({2, 7})  # node reboot, system reboot
 
 
-@rule(
-    "gpu-recovery-needed",
-    layer=Layer.HARDWARE,
-    component="gpu",
-    severity=Severity.ERROR,
-    explained_by=("gpu-ecc-error", "gpu-fell-off-bus", "gsp-timeout"),
-)
+@rule("gpu-recovery-needed", Layer.HARDWARE, "gpu", explained_by=("gpu-ecc-error", "gpu-fell-off-bus", "gsp-timeout"))
 def gpu_recovery_needed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The driver says that a GPU needs a recovery: a reset, a drain, or a restart of the machine.
 
@@ -189,11 +178,11 @@ def gpu_recovery_needed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 because_of(facts, "gpu", gpu.copy, "code"),
                 *([Because(component="kernel-log", fact="xids", value=f"Xid 154: {logged}")] if logged else []),
             ),
-            fix=Fix(
-                text=f"{fixes.place(facts)}Stop the programs on it, then do what the driver asks for.",
-                commands=(_command(gpu.mark, action, restart=restart),),
-                needs_root=action != DRAIN_P2P,
-                needs_reboot=restart,
+            fix=fixes.advice(
+                f"{fixes.place(facts)}Stop the programs on it, then do what the driver asks for.",
+                _command(gpu.mark, action, restart=restart),
+                root=action != DRAIN_P2P,
+                reboot=restart,
                 verify=sh("nvidia-smi -q -i {gpu}", gpu=GPU(gpu.mark)),
             ),
         )
@@ -210,14 +199,7 @@ POWER = "power-blamed-said"
 HOST_GPU = ("fallen-off-bus", "gpu-lost", "pcie-dead", "xid")
 
 
-@rule(
-    "host-hardware-fault",
-    layer=Layer.HARDWARE,
-    component="linux-kernel",
-    severity=Severity.ERROR,
-    from_messages=True,
-    explained_by=("gpu-ecc-error",),
-)
+@rule("host-hardware-fault", Layer.HARDWARE, "linux-kernel", from_messages=True, explained_by=("gpu-ecc-error",))
 def host_hardware_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The machine itself has a hardware fault: board, memory, processor or a PCI Express port.
 
@@ -249,12 +231,12 @@ def host_hardware_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             *grounds(facts, *HOST_GPU, most=2),
             *more(facts),
         ),
-        fix=Fix(
-            text=f"{fixes.place(facts)}Read the machine's event log, try another slot, riser, power supply (with a "
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Read the machine's event log, try another slot, riser, power supply (with a "
             "cable of its own for each socket of the card) or mainboard, update the firmware, and have the faulty "
             "part replaced.",
-            commands=(sh("sudo dmesg | grep -iE 'hardware error|aer|mce'"), sh("sudo ipmitool sel list")),
-            needs_root=True,
+            sh("sudo dmesg | grep -iE 'hardware error|aer|mce'"),
+            sh("sudo ipmitool sel list"),
         ),
         confidence=Confidence.CERTAIN if checked else Confidence.LIKELY,
     )

@@ -37,9 +37,8 @@ INSTALL = {
 
 @rule(
     "intel-level-zero-missing",
-    layer=Layer.DRIVER,
-    component="level-zero",
-    severity=Severity.ERROR,
+    Layer.DRIVER,
+    "level-zero",
     explained_by=("user-not-in-render-group", "oneapi-env-not-sourced"),
 )
 def intel_level_zero_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -116,10 +115,10 @@ def _install(facts: Facts) -> Fix:
         "install libze1, and the GPU half from https://github.com/intel/compute-runtime/releases: Debian 12 and 13 have"
         " no libze-intel-gpu1"
     )
-    return Fix(
-        text="Install the GPU half of Level Zero.",
-        commands=(of_intel if debian else INSTALL.get(fixes.manager(facts) or "") or by_hand,),
-        needs_root=True,
+    return fixes.advice(
+        "Install the GPU half of Level Zero.",
+        of_intel if debian else INSTALL.get(fixes.manager(facts) or "") or by_hand,
+        root=True,
         verify=sh("sycl-ls"),
     )
 
@@ -140,7 +139,7 @@ def _sure(facts: Facts) -> Confidence:
 ONEAPI_LIBRARY, INACTIVE = "oneapi-library", "oneapi-not-active"
 
 
-@rule("oneapi-env-not-sourced", layer=Layer.ENVIRONMENT, component="oneapi", severity=Severity.ERROR)
+@rule("oneapi-env-not-sourced", Layer.ENVIRONMENT, "oneapi")
 def oneapi_env_not_sourced(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The oneAPI environment was not set up, so its libraries are not found.
 
@@ -161,10 +160,10 @@ def oneapi_env_not_sourced(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         else "Its libraries lie below /opt/intel/oneapi, which only its own script puts on the library path.",
         confidence=Confidence.CERTAIN if heard(facts, INACTIVE) else Confidence.LIKELY,
         because=grounds(facts, ONEAPI_LIBRARY, INACTIVE),
-        fix=Fix(
-            text="Install the oneAPI Base Toolkit of the release that the program was built with, if it is not there, "
+        fix=fixes.advice(
+            "Install the oneAPI Base Toolkit of the release that the program was built with, if it is not there, "
             "and run its script in the shell that starts the program.",
-            commands=(sh("source /opt/intel/oneapi/setvars.sh"),),
+            sh("source /opt/intel/oneapi/setvars.sh"),
             verify=sh("sycl-ls"),
         ),
     )
@@ -187,10 +186,10 @@ def _oneapi_seen(facts: Facts) -> Iterator[Finding]:
                     because_of(facts, build.component, build.copy, "search", lost[0]),
                     because(facts, "oneapi", "variables"),
                 ),
-                fix=Fix(
-                    text="Run oneAPI's script in the shell that starts the program; the release must be the one that "
+                fix=fixes.advice(
+                    "Run oneAPI's script in the shell that starts the program; the release must be the one that "
                     "the framework was built with.",
-                    commands=(sh("source {root}/setvars.sh", root=PATH(root)),),
+                    sh("source {root}/setvars.sh", root=PATH(root)),
                     verify=sh("sycl-ls"),
                 ),
             )

@@ -356,7 +356,7 @@ def _install(facts: Facts) -> Fix:
     )
 
 
-@rule("fabric-manager-version-mismatch", Layer.DRIVER, MANAGER, Severity.ERROR)
+@rule("fabric-manager-version-mismatch", Layer.DRIVER, MANAGER)
 def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Fabric manager and driver are different releases, so the fabric manager does not start.
 
@@ -390,7 +390,6 @@ def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Fi
     "fabric-manager-not-running",
     Layer.DRIVER,
     MANAGER,
-    Severity.ERROR,
     explained_by=("driver-library-mismatch", "fabric-manager-version-mismatch"),
 )
 def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding]:

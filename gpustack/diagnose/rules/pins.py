@@ -236,7 +236,7 @@ MISSING, DETECTED = "bnb-missing-binary", "bnb-detected-cuda"
 WEAK = ("bnb-setup-failed", "bnb-no-gpu")
 
 
-@rule("bnb-binary-missing-for-cuda", Layer.LIBRARY, "bitsandbytes", Severity.ERROR, in_one_python=True)
+@rule("bnb-binary-missing-for-cuda", Layer.LIBRARY, "bitsandbytes", in_one_python=True)
 def bnb_binary_missing_for_cuda(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """This release of bitsandbytes has no binary for torch's CUDA version.
 
@@ -356,7 +356,7 @@ VERIFY = sh('python -c "import jax; print(jax.devices())"')
 CUDA12 = "cuda12"
 
 
-@rule("jax-plugin-mismatch", layer=Layer.FRAMEWORK, component="jax", severity=Severity.ERROR, in_one_python=True)
+@rule("jax-plugin-mismatch", Layer.FRAMEWORK, "jax", in_one_python=True)
 def jax_plugin_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The versions of jaxlib and of JAX's CUDA plugin differ.
 

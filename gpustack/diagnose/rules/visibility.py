@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ADVICE = "Divide the GPU with one of the profiles that the list shows (PROFILE is its number), or switch MIG off."
 
 
-@rule("mig-enabled-no-instance", Layer.ENVIRONMENT, "gpu", Severity.ERROR)
+@rule("mig-enabled-no-instance", Layer.ENVIRONMENT, "gpu")
 def mig_enabled_no_instance(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """MIG mode is on, but no MIG instances exist.
 
@@ -74,7 +74,7 @@ def _undivided(
     )
 
 
-@rule("mig-multiple-devices", Layer.ENVIRONMENT, "gpu", Severity.ERROR, from_messages=True)
+@rule("mig-multiple-devices", Layer.ENVIRONMENT, "gpu", from_messages=True)
 def mig_multiple_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """One process was given several MIG instances, and CUDA uses only one.
 
@@ -154,7 +154,6 @@ class Setting:
     "cuda-visible-devices-invalid",
     Layer.ENVIRONMENT,
     "libcuda",
-    Severity.ERROR,
     explained_by=("mig-multiple-devices", "mig-enabled-no-instance"),
 )
 def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:

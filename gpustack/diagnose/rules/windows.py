@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import manager
 from gpustack.diagnose.machine import containers, naming, wsl
 from gpustack.diagnose.machine.frameworks import because_package, installed
@@ -15,7 +16,7 @@ from gpustack.matrix.subjects import frameworks
 from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model.command import PATH, sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,13 +33,7 @@ PURGE = sh(
 )
 
 
-@rule(
-    "wsl-linux-driver-installed",
-    layer=Layer.ENVIRONMENT,
-    component="nvidia-driver",
-    severity=Severity.ERROR,
-    from_messages=True,
-)
+@rule("wsl-linux-driver-installed", Layer.ENVIRONMENT, "nvidia-driver", from_messages=True)
 def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A Linux driver was installed inside WSL, which uses the Windows driver.
 
@@ -73,16 +68,13 @@ def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Findin
             ),
             *naming.known(facts, (DRIVER, "package"), ("gpu", "name")),
         ),
-        fix=Fix(
-            text="Remove every package of the Linux driver inside WSL, and restart WSL; keep the driver on Windows.",
-            commands=(
-                PURGE
-                if manager(facts) in {"apt", None}
-                else step("remove the packages of NVIDIA's Linux driver, and no other NVIDIA packages"),
-                sh("sudo ldconfig"),
-                sh("wsl.exe --shutdown"),
-            ),
-            needs_root=True,
+        fix=fixes.advice(
+            "Remove every package of the Linux driver inside WSL, and restart WSL; keep the driver on Windows.",
+            PURGE
+            if manager(facts) in {"apt", None}
+            else step("remove the packages of NVIDIA's Linux driver, and no other NVIDIA packages"),
+            sh("sudo ldconfig"),
+            sh("wsl.exe --shutdown"),
             verify=sh("/usr/lib/wsl/lib/nvidia-smi"),
         ),
     )
@@ -90,9 +82,8 @@ def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Findin
 
 @rule(
     "wsl-libcuda-shadowed",
-    layer=Layer.ENVIRONMENT,
-    component="libcuda",
-    severity=Severity.ERROR,
+    Layer.ENVIRONMENT,
+    "libcuda",
     from_messages=True,
     explained_by=("wsl-linux-driver-installed", "cuda-visible-devices-invalid", "container-no-gpus-flag"),
 )
@@ -132,13 +123,11 @@ def wsl_libcuda_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             ),
             *naming.known(facts, ("nvml", "version"), ("nvml", "cuda_version"), ("gpu", "name")),
         ),
-        fix=Fix(
-            text=f"Put {wsl.FOLDER} first on the library path (Numba: NUMBA_CUDA_DRIVER) and remove the other libcuda.",
-            commands=(
-                sh("export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH"),
-                sh("export NUMBA_CUDA_DRIVER=/usr/lib/wsl/lib/libcuda.so.1"),
-                sh("ldconfig -p | grep libcuda"),
-            ),
+        fix=fixes.advice(
+            f"Put {wsl.FOLDER} first on the library path (Numba: NUMBA_CUDA_DRIVER) and remove the other libcuda.",
+            sh("export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH"),
+            sh("export NUMBA_CUDA_DRIVER=/usr/lib/wsl/lib/libcuda.so.1"),
+            sh("ldconfig -p | grep libcuda"),
             verify=sh("gpustack doctor"),
         ),
     )
@@ -152,9 +141,8 @@ USUAL = "/usr/lib/x86_64-linux-gnu"
 
 @rule(
     "libcuda-so-symlink-missing",
-    layer=Layer.ENVIRONMENT,
-    component="libcuda",
-    severity=Severity.ERROR,
+    Layer.ENVIRONMENT,
+    "libcuda",
     from_messages=True,
     explained_by=(
         "wsl-libcuda-shadowed",
@@ -212,11 +200,11 @@ def _fix(folder: str, facts: Facts) -> Fix:
     link = sh("sudo ln -s libcuda.so.1 {folder}/libcuda.so", folder=where)
     path = sh("export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH", folder=where)
     ldconfig = sh("echo {folder} | sudo tee /etc/ld.so.conf.d/libcuda.conf && sudo ldconfig", folder=where)
-    return Fix(
-        text="Create the link and add the folder to the loader's configuration, or put it on the library path (for "
+    return fixes.advice(
+        "Create the link and add the folder to the loader's configuration, or put it on the library path (for "
         "the linker also LIBRARY_PATH; without a driver, as while an image is built, -L/usr/local/cuda/lib64/stubs).",
-        commands=(path, ldconfig) if facts.host.wsl else (link, ldconfig),
-        needs_root=True,
+        *((path, ldconfig) if facts.host.wsl else (link, ldconfig)),
+        root=True,
         verify=sh("ldconfig -p | grep libcuda"),
     )
 
@@ -227,7 +215,7 @@ SAYS, LISTS, EMPTY = "tf-windows", "tf-cpu-listed", "tf-gpu-empty"
 SOUGHT = (LISTS, EMPTY, "tf-built-with-cuda", "tf-no-cuda-drivers", "gpu-unused-said", "cuda-available-true")
 
 
-@rule("tf-no-native-windows-gpu", layer=Layer.FRAMEWORK, component="tensorflow", severity=Severity.ERROR)
+@rule("tf-no-native-windows-gpu", Layer.FRAMEWORK, "tensorflow")
 def tf_no_native_windows_gpu(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """TensorFlow after 2.10 does not use the GPU on Windows itself.
 
@@ -261,13 +249,11 @@ def _finding(facts: Facts, release: str | None) -> Finding:
         detail="Installing CUDA and cuDNN changes nothing; driver and GPU are not at fault.",
         because=(*grounds(facts, SAYS, LISTS, EMPTY, "tf-built-with-cuda"), *_ground(facts)),
         confidence=Confidence.CERTAIN if said or release else Confidence.LIKELY,
-        fix=Fix(
-            text=f"Run TensorFlow in WSL2, which uses the GPU through the Windows driver; or use TensorFlow {LAST}.",
-            commands=(
-                sh("wsl --install"),
-                sh('wsl.exe -- python3 -m pip install "tensorflow[and-cuda]"'),
-                step('on Windows itself, with Python 3.7 to 3.10: `python -m pip install "tensorflow<2.11"`'),
-            ),
+        fix=fixes.advice(
+            f"Run TensorFlow in WSL2, which uses the GPU through the Windows driver; or use TensorFlow {LAST}.",
+            sh("wsl --install"),
+            sh('wsl.exe -- python3 -m pip install "tensorflow[and-cuda]"'),
+            step('on Windows itself, with Python 3.7 to 3.10: `python -m pip install "tensorflow<2.11"`'),
             verify=sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
         ),
     )
