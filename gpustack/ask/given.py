@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import driver_packages
 from gpustack.diagnose.machine.inventory import on_windows
 from gpustack.diagnose.machine.values import copies
-from gpustack.diagnose.requirements.edges import asked
+from gpustack.diagnose.requirements.fits import asked
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import amd_intel, drivers, gpus
 from gpustack.model.facts import Component, Facts, Host, Instance, Layer, Status

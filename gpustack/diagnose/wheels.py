@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, installing
 from gpustack.diagnose.change_sets import FAMILY, change_set, place
+from gpustack.diagnose.installing import clause, pinned
 from gpustack.diagnose.machine.extensions import SOURCES, distribution_of
 from gpustack.diagnose.machine.frameworks import torch, torch_cuda, torch_version
-from gpustack.diagnose.pinning import clause, pinned
 from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.matrix.subjects.torch import companions
 from gpustack.model.command import (

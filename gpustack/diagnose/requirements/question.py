@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import builds, gpus, ours
 from gpustack.diagnose.machine.values import copies, items, number, text, told, version
-from gpustack.diagnose.requirements.edges import asked, edge, release
-from gpustack.diagnose.requirements.fits import Fit
+from gpustack.diagnose.requirements.fits import Fit, asked, edge, release
 from gpustack.diagnose.requirements.python import ON_ARM, UNFIT, machines_of, packages
 from gpustack.matrix.subjects import frameworks, generated, libraries, terms, torch
 from gpustack.matrix.subjects.gpus import jetpacks_for

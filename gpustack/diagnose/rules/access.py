@@ -9,7 +9,7 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd, intel
 from gpustack.diagnose.machine.inventory import PASSED_ON, from_text, nvidia_here, on_bus, starts
 from gpustack.diagnose.machine.messages import grounds, heard, said
-from gpustack.diagnose.machine.nodes import refused
+from gpustack.diagnose.machine.processes import refused
 from gpustack.diagnose.machine.values import because, because_of, copies, items, number, table, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import NAME, PATH, sh, step

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import CONTAINERS
-from gpustack.diagnose.machine import amd, containers, image_requirements, naming
+from gpustack.diagnose.machine import amd, containers, naming
 from gpustack.diagnose.machine.containers import NOT_FOUND, NOT_WORKING, TOOLKIT
 from gpustack.diagnose.machine.inventory import builds, for_cuda, gpus, nvidia_here, ours
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
-from gpustack.diagnose.machine.nodes import left_out, refused, withheld
+from gpustack.diagnose.machine.processes import left_out, refused, withheld
 from gpustack.diagnose.machine.values import because, because_of, flag, items, number, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
@@ -311,17 +311,17 @@ def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Fi
     with the CUDA version of the machine's driver (nvidia-smi shows it) and does not start the container. The driver
     belongs to the machine, not to the image. Update it there, or use an image for an older CUDA version.
     """
-    own = image_requirements.refused(facts, matrix)
+    own = containers.refused_by_image(facts, matrix)
     said_so = heard(facts, *REQUIRES_SAID)
     if not (own or said_so or _refused(facts, matrix)):
         return
-    cuda = CudaVersion.parse(image_requirements.cuda(own) if own else _cuda(facts))
+    cuda = CudaVersion.parse(containers.cuda_of_image(own) if own else _cuda(facts))
     asked = (
         f"a driver of CUDA {cuda} or newer (cuda>={cuda})" if cuda else f"another driver or GPU ({(own or '')[:60]})"
     )
     wanted = asked if own else _wanted(facts)
     needs = naming.native_driver(cuda, facts, matrix) if cuda else wanted
-    names, variable = naming.gpu_names(facts), image_requirements.NAME
+    names, variable = naming.gpu_names(facts), containers.REQUIRES
     image = Because(component="image", fact=f"variables.{variable}", value=own, source="--container-env")
     driver = naming.driver_name(facts, matrix) or "an older driver"
     yield container_requires_newer_driver.finding(

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.amd import cards as amd_cards
 from gpustack.diagnose.machine.completing import BY_PLATFORM
@@ -25,7 +26,6 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, hol
 from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.toolchain import called
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told, version
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.wheels import wheel_for_driver
 from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, Command, sh

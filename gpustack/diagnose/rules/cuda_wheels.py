@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TORCH_INDEX
+from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.extensions import (
     FRAMEWORKS,
     MODULES,
@@ -34,7 +35,6 @@ from gpustack.diagnose.machine.packages import missing
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import text, version
 from gpustack.diagnose.machine.wheels import ASK, fix, other_cuda, shows, torches
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, sh
 from gpustack.model.facts import Layer

@@ -16,7 +16,7 @@ from gpustack.diagnose.machine.inventory import (
     user_release,
 )
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
-from gpustack.diagnose.machine.nodes import withheld
+from gpustack.diagnose.machine.processes import withheld
 from gpustack.diagnose.machine.values import because, because_of, number, status, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import NO_CUDA, NO_GPU_FOR_NVML

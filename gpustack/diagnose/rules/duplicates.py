@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.frameworks import because_package, installed
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.linking import symbol_owner
@@ -14,7 +15,6 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, hol
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, copies, table, text, told
 from gpustack.diagnose.machine.wheels import overwritten
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import DISTRIBUTION, PYTHON, SOME_PYTHON, Word, sh
 from gpustack.model.facts import Layer

@@ -7,17 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.described import (
-    architecture,
-    branch_of,
-    cards,
-    device,
-    machine,
-    more,
-    release,
-    whole,
-    works,
-)
 from gpustack.diagnose.machine.events import faults
 from gpustack.diagnose.machine.intel import INTEL_GPU, name_of
 from gpustack.diagnose.machine.inventory import (
@@ -30,6 +19,17 @@ from gpustack.diagnose.machine.inventory import (
     ours,
 )
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
+from gpustack.diagnose.machine.naming import (
+    architecture,
+    branch_of,
+    cards,
+    device,
+    machine,
+    more,
+    release,
+    whole,
+    works,
+)
 from gpustack.diagnose.machine.values import because, because_of, copies, number, status, table, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import gpus as products

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.described import machine, more, works
 from gpustack.diagnose.machine.events import asked_for, faults
 from gpustack.diagnose.machine.inventory import gpus, listed
 from gpustack.diagnose.machine.messages import grounds, heard, said
+from gpustack.diagnose.machine.naming import machine, more, works
 from gpustack.diagnose.machine.values import because, because_of, number, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load

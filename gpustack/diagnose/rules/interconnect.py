@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
-from gpustack.diagnose.machine.described import machine, more, whole
 from gpustack.diagnose.machine.events import LINK, xids
 from gpustack.diagnose.machine.inventory import driver_release, from_text, gpus, starts, user_release
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
+from gpustack.diagnose.machine.naming import machine, more, whole
 from gpustack.diagnose.machine.values import (
     at,
     because,

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.lacking import (
     LD_LIBRARY_PATH,
     asker,
@@ -21,7 +22,6 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, hol
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, number, table, text, texts, told, version
 from gpustack.diagnose.machine.wheels import overwritten
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import DISTRIBUTION, SOME_PYTHON, requirement, sh

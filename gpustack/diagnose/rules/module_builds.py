@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.described import (
+from gpustack.diagnose.machine.inventory import nvidia_here
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
+from gpustack.diagnose.machine.naming import (
     LOCKED,
     OURS,
     branch_of,
@@ -19,8 +21,6 @@ from gpustack.diagnose.machine.described import (
     secure,
     works,
 )
-from gpustack.diagnose.machine.inventory import nvidia_here
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, status, text, texts, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules.kernel_modules import on_disk, out

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.change_sets import FAMILY, fitting, place
+from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.extensions import SERVING
 from gpustack.diagnose.machine.frameworks import (
     because_package,
@@ -22,7 +23,6 @@ from gpustack.diagnose.machine.inventory import builds, from_text, nvidia_here
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because_of, copies, number, table, text, texts, told
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import generated, ranges, training
 from gpustack.matrix.subjects.ranges import numbers

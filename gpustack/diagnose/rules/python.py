@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TORCH_INDEX
+from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.extensions import distribution_of, of_file
 from gpustack.diagnose.machine.frameworks import because_torch
@@ -15,7 +16,6 @@ from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said
 from gpustack.diagnose.machine.packages import pythons_of, releases_for
 from gpustack.diagnose.machine.values import because, because_of, copies, text, told, version
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
