@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Instance, Message
     from gpustack.model.report import Because
-    from gpustack.model.versions import CudaVersion, DriverRelease
+    from gpustack.model.versions import CudaVersion
 
 MOST_GPUS = 2
 BRANCH_ALONE = 580  # from CUDA 13 on, Windows needs this branch and no release of it is named
@@ -33,7 +33,11 @@ BRANCH_ALONE = 580  # from CUDA 13 on, Windows needs this branch and no release 
 
 def driver_name(facts: Facts, matrix: Matrix) -> str:
     """Return what is known of the driver: "driver 470.86 (CUDA 11.4)"; empty where nothing is."""
-    release, branch, cuda = _release(facts), number(told(facts, DRIVER), "branch"), cuda_of_driver(facts, matrix)
+    release, branch, cuda = (
+        (driver_release(facts) or user_release(facts)),
+        number(told(facts, DRIVER), "branch"),
+        cuda_of_driver(facts, matrix),
+    )
     if release or branch:
         return f"driver {release or branch}" + (f" (CUDA {cuda})" if cuda else "")
     return f"a driver of CUDA {cuda}" if cuda else ""
@@ -108,10 +112,6 @@ def _native(cuda: CudaVersion, matrix: Matrix) -> toolkits.Release | None:
     """Return the first release of the toolkit of this minor version."""
     fitting = [one for one in toolkits.releases(matrix) if one.cuda == cuda]
     return fitting[0] if fitting else None
-
-
-def _release(facts: Facts) -> DriverRelease | None:
-    return driver_release(facts) or user_release(facts)
 
 
 # Messages that name the driver's release, those that speak of the fault first.

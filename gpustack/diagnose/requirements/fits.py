@@ -129,15 +129,12 @@ def usable_tags(torch: str, facts: Facts, matrix: Matrix, *kept: Kept) -> tuple[
     fitting = [
         (build, driver_fit(build.cuda, facts, matrix).kept)
         for build in matrix.torch_builds
-        if build.torch == torch and all(_has_code(build.archs, gpu) for gpu in here)
+        if build.torch == torch
+        and all(any(arch.kind == "sm" and arch.runs_on(gpu) for arch in build.archs) for gpu in here)
     ]
     native = [build.tag for build, how in fitting if how is Kept.OK and how in kept]
     limited = [build.tag for build, how in fitting if how is Kept.LIMITED and how in kept]
     return (*reversed(native), *limited)
-
-
-def _has_code(archs: tuple[CodeArch, ...], gpu: ComputeCapability) -> bool:
-    return any(arch.kind == "sm" and arch.runs_on(gpu) for arch in archs)
 
 
 def _name(arch: CodeArch) -> str:

@@ -224,7 +224,8 @@ def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     complaints = [
         one
         for one in spoken
-        if (WHOLE.search(one.line) or not PARTS.search(one.line)) and not (named and _about(one) not in named)
+        if (WHOLE.search(one.line) or not PARTS.search(one.line))
+        and not (named and (one.values.get("gfx") or one.values.get("gfx2") or "") not in named)
     ]
     gfx = min(named) if named and gfx not in named and not heard(facts, *CERTAIN) else gfx
     archs = texts(told(facts, "pytorch"), "archs") or (build.archs if build else ())
@@ -290,10 +291,6 @@ def _of_others(facts: Facts) -> bool:
     """Return whether the only GPU that is named is NVIDIA's, so that a target is mentioned in general."""
     named_ = any(text(copy.facts, "name") for copy in copies(facts, "amd-gpu"))
     return bool(copies(facts, "gpu")) and not named_ and not version(facts, "rocm")
-
-
-def _about(message: Message) -> str:
-    return message.values.get("gfx") or message.values.get("gfx2") or ""
 
 
 def _by_name(facts: Facts, matrix: Matrix) -> set[str]:

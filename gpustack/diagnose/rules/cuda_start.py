@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine.completing import Compat, winner
 from gpustack.diagnose.machine.inventory import builds, driver_release, from_text, gpus, nvidia_here, on_windows, starts
 from gpustack.diagnose.machine.messages import grounds, heard, holding, said, value
 from gpustack.diagnose.machine.naming import architecture, branch_of, is_open, machine, more, release, works
@@ -18,7 +18,7 @@ from gpustack.diagnose.rules import MODULE_STAYS_OUT, NO_GPU_FOR_NVML
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Kept
-from gpustack.model.versions import CudaVersion, DriverRelease
+from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -243,35 +243,6 @@ def _only_open(facts: Facts, matrix: Matrix) -> bool:
 
 
 MISMATCH, NOT_ON_THIS_GPU = 803, 804
-ELSEWHERE = "known folder"  # not on the loader's way
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compat:
-    """The compat libcuda that the loader finds first, and the driver branches that its own note names."""
-
-    path: str
-    release: DriverRelease | None
-    branches: tuple[int, ...]
-
-    def pairs(self, driver: DriverRelease) -> bool | None:
-        """Return whether it pairs with a kernel driver, by its note; None where it has none that says."""
-        if not self.branches:
-            return None
-        return driver.branch in self.branches and (self.release is None or self.release.branch >= driver.branch)
-
-
-def winner(facts: Facts) -> Compat | None:
-    """Return the compat libcuda that was loaded, or that the loader would take; None where it takes another."""
-    libcuda = told(facts, "libcuda")
-    on_path = [one for one in items(libcuda, "copies") if text(one, "found_by") != ELSEWHERE]
-    path = text(libcuda, "path") or next((text(one, "real") for one in on_path), None) or ""
-    copy = next((one for one in items(libcuda, "copies") if text(one, "real") == path), None)
-    loaded = text(libcuda, "kind") if text(libcuda, "path") else None
-    if "compat" not in {loaded, text(copy, "kind")} and "/compat/" not in path:
-        return None
-    branches = tuple(one for one in items(copy, "note", "drivers") if isinstance(one, int))
-    return Compat(path=path, release=DriverRelease.parse(text(copy, "release")), branches=branches)
 
 
 def asked(facts: Facts) -> int | None:

@@ -339,39 +339,6 @@ def _ptx(facts: Facts, name: str) -> tuple[int, int] | None:
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
 
 
-@rule("cuda-core-bindings-mismatch", Layer.RUNTIME, "cuda-core", Severity.WARNING)
-def cuda_core_bindings_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """cuda-core and cuda-bindings are releases that fail together.
-
-    The two halves of cuda-python are released separately and do not pin each other, so pip installs pairs that nobody
-    has tested. This pair is known to fail. Update cuda-core; the newest works with every cuda-bindings release that we
-    tried.
-    """
-    for core in copies(facts, "cuda-core"):
-        for bindings in copies(facts, "cuda-bindings"):
-            if core.environment != bindings.environment or not core.version or not bindings.version:
-                continue
-            for pair in matrix.bad_pairs:
-                low, high = numbers(pair.first), numbers(pair.last)
-                if core.version == pair.core and low <= numbers(bindings.version) <= high:
-                    python = PYTHON(core.environment)
-                    yield cuda_core_bindings_mismatch.finding(
-                        instance=core.environment,
-                        title=f"cuda-core {core.version} fails with cuda-bindings {bindings.version}",
-                        detail=pair.outcome,
-                        because=(
-                            because_of(facts, "cuda-core", core, "version"),
-                            because_of(facts, "cuda-bindings", bindings, "version"),
-                        ),
-                        row=pair.row,
-                        fix=fixes.advice(
-                            "Update cuda-core.",
-                            sh('{python} -m pip install --upgrade "cuda-core>=1.0.1"', python=python),
-                            verify=sh('{python} -c "import cuda.core"', python=python),
-                        ),
-                    )
-
-
 @rule("cuda-bindings-newer-than-driver", Layer.RUNTIME, "cuda-bindings", Severity.WARNING)
 def cuda_bindings_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """cuda-bindings is for a newer CUDA major version than the driver supports, and loses functions there.

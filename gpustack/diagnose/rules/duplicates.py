@@ -105,7 +105,11 @@ def _listed(facts: Facts) -> Two | None:
         ground = tuple(one for name in names for one in because_package(facts, name))
         return Two(imported=first, other=names[second], because=(*ground, *_ground(facts)), sure=Confidence.LIKELY)
     held = [copy for copy in copies(facts, "pytorch") if copy.version]
-    if len(held) > 1 and not _same(held[0].version or "", held[1].version or "") and _one_place(facts):
+    if (
+        len(held) > 1
+        and not _same(held[0].version or "", held[1].version or "")
+        and (len({copy.environment for copy in copies(facts, "pytorch")}) == 1)
+    ):
         ground = tuple(Because(component="pytorch", fact="version", value=copy.version) for copy in held[:3])
         return Two(imported=held[0].version, other=held[1].version, because=ground, sure=Confidence.LIKELY)
     where, shown = text(told(facts, "pytorch"), "imported_from"), text(told(facts, "pytorch"), "path")
@@ -124,10 +128,6 @@ def _torn(facts: Facts) -> Two | None:
             ground = (because_said(one), *_ground(facts))
             return Two(imported=_imported(facts), other=None, because=ground, sure=Confidence.POSSIBLE)
     return None
-
-
-def _one_place(facts: Facts) -> bool:
-    return len({copy.environment for copy in copies(facts, "pytorch")}) == 1
 
 
 def _imported(facts: Facts) -> str | None:

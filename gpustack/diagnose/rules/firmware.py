@@ -106,7 +106,10 @@ def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     another release works. A state that an earlier driver left behind (WPR2 already up) goes when the machine is
     switched off.
     """
-    failed = (*said(facts, "gsp-boot-failed"), *(one for one in said(facts, "rminit-failed") if _at_firmware(one)))
+    failed = (
+        *said(facts, "gsp-boot-failed"),
+        *(one for one in said(facts, "rminit-failed") if (whole(one.values.get("status"), 16) in FIRMWARE)),
+    )
     if not failed or works(facts) or heard(facts, RAN):
         return
     driver = release(facts)
@@ -129,10 +132,6 @@ def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         ),
         confidence=Confidence.LIKELY if well else Confidence.POSSIBLE,
     )
-
-
-def _at_firmware(one: Message) -> bool:
-    return whole(one.values.get("status"), 16) in FIRMWARE
 
 
 AT = "/sys/bus/pci/devices"

@@ -310,7 +310,12 @@ def tf_no_native_windows_gpu(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     release = version(facts, "tensorflow") or installed(facts, *NAMES)
     windows = "windows" in (facts.host.os or "").lower() or bool(installed(facts, "tensorflow-intel"))
-    here = windows and not facts.host.wsl and not heard(facts, "tf-gpu-listed") and not _directml(facts)
+    here = (
+        windows
+        and not facts.host.wsl
+        and not heard(facts, "tf-gpu-listed")
+        and not bool(installed(facts, "tensorflow-directml-plugin", "tensorflow-directml"))
+    )
     without = is_version(release or "") and frameworks.tensorflow_gpu_on(matrix, release or "", "windows") is False
     without = without or (release is None and _without_cuda(facts))
     sought = nvidia_here(facts) or bool(copies(facts, "gpu")) or status(facts, "cuda-toolkit") or heard(facts, *SOUGHT)
@@ -322,10 +327,6 @@ def _without_cuda(facts: Facts) -> bool:
     """Return whether TensorFlow itself says that it has no CUDA, and is no build for the processor by its name."""
     answers = [one.values.get("answer") for one in said(facts, "tf-built-with-cuda")]
     return "False" in answers and not installed(facts, "tensorflow-cpu")
-
-
-def _directml(facts: Facts) -> bool:
-    return bool(installed(facts, "tensorflow-directml-plugin", "tensorflow-directml"))
 
 
 def _finding(facts: Facts, release: str | None) -> Finding:
