@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack import __version__
+from gpustack import __version__, plugins
 from gpustack.collect.catalogue import question
 from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from gpustack.collect.workers import Reply
     from gpustack.matrix import Matrix
 
-PROOFS = "selftest.json"  # made by tests/proofs.py
+PROOFS = "selftest.json"  # made by tests/proofs.py; a plugin may have one beside its plugin.toml
+PLUGIN = "/"  # in each id of a plugin
 SECONDS = 0.8  # for a probe that is to be ended because it gives no answer
 PATIENCE, LIMIT = 10.0, 12.0  # for the others, whose children a busy machine is slow to start
 # What a sick probe does, and the words by which it must be reported.
@@ -65,19 +66,28 @@ def prove(matrix: Matrix, door: Door | None = None) -> SelfTest:
 
 
 def sick_facts() -> Mapping[str, Mapping[str, object]]:
-    """Give, for each rule, facts on which it fires; raises BrokenError where the file is not what was shipped."""
+    """Return, for each rule, facts on which it fires; raises BrokenError where a file is not what was shipped."""
+    said = _read(Path(__file__).parent / PROOFS)
+    for file in (Path(folder, PROOFS) for folder in plugins.folders()):
+        said |= {name: held for name, held in _read(file).items() if PLUGIN in name} if file.exists() else {}
+    return said
+
+
+def _read(file: Path) -> dict[str, Mapping[str, object]]:
     try:
-        said = json.loads((Path(__file__).parent / PROOFS).read_text("utf-8"))
+        said = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise BrokenError(f"the shipped file {PROOFS} is damaged: {error}") from error
-    if not isinstance(said, dict):
-        raise BrokenError(f"the shipped file {PROOFS} is damaged: it is no object")
+        raise BrokenError(f"the shipped file {file.name} is damaged: {error}") from error
+    if not isinstance(said, dict) or not all(isinstance(held, dict) for held in said.values()):
+        raise BrokenError(f"the shipped file {file.name} is damaged: it is no object of objects")
     return said
 
 
 def rules(matrix: Matrix, sick: Mapping[str, Mapping[str, object]]) -> Iterator[Proof]:
-    """Give for each rule whether it fires on its sick facts."""
+    """Yield for each rule whether it fires on its sick facts; of a plugin, for those that it ships facts for."""
     for name in ids():
+        if PLUGIN in name and name not in sick:
+            continue
         held, says = False, "no facts are shipped on which it could be tried"
         if name in sick:
             held, says = _fires(name, sick[name], matrix)

@@ -263,7 +263,9 @@ def python(version: str = "3.12.3", glibc: str = "2.39") -> Component:
 
 def healthy(*others: Component) -> Facts:
     """Give an ordinary machine with one H200, its driver, and whatever else is named."""
-    driven = (kernel(), log(), seen("pci-display", pci()), module(), uvm(), driver(), nvml(), libcuda())
+    cards = next((one for one in others if one.id == "gpu" and one.instances), seen("gpu", gpu()))
+    asked = libcuda(cc=str(cards.instances[0].facts.get("cc", "9.0")))
+    driven = (kernel(), log(), seen("pci-display", pci()), module(), uvm(), driver(), nvml(), asked)
     return merged(machine(*driven, seen("gpu", gpu()), python(), pythons=[PYTHON]), *others)
 
 

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from gpustack.diagnose import engine
 from gpustack.imports.gathered import Gathered
-from tests import counting, schema, sharing, tables
+from tests import counting, schema, sharing, tables, warm
 from tests.fakes.nvml import SONAME, StandIn
 from tests.leaving import leave_out
 
@@ -53,6 +53,7 @@ def pytest_configure() -> None:
         compileall.compile_dir(FAKES.parents[1] / programs, quiet=2)
     if "PYTEST_XDIST_WORKER" not in os.environ:
         tables.prepare()
+    subprocess.Popen = warm.Popen  # type: ignore[misc]  # which run() and all others start with
     os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", LEAVE))
 
 
@@ -72,7 +73,8 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Count the first cases of a test."""
+    """Count the first cases of a test, and start what a test of starts starts for real."""
+    warm.active = item.get_closest_marker("starts") is None
     with counting.counted(item):
         return (yield)
 

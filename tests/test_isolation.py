@@ -75,6 +75,7 @@ COMMANDS = {
 DEEPEST = "doctor --deep"
 LOOKING = ("doctor", "doctor --all-envs", "stack", "snapshot", "check")  # as doctor --deep does, and no more
 TRAPS = ("folder", "PYTHONPATH")
+pytestmark = pytest.mark.starts
 
 
 def commands(why: str) -> list[str]:

@@ -30,7 +30,7 @@ ROOMS = {
     "bench": {"model", "matrix", "collect"},
     "policy": {"model", "matrix", "diagnose", "compare", "bench"},
     "trace": {"model", "matrix", "collect", "bench", "snapshots"},
-    "fleet": {"model", "matrix", "diagnose", "snapshots"},
+    "fleet": {"model", "matrix", "diagnose", "snapshots", "plugins"},
     "report": {"model"},
     "plugins": {"model", "matrix", "collect", "imports", "diagnose"},
     "library": {
@@ -58,7 +58,7 @@ ROOT = {
     "errors": set(),
     "interrupting": set(),
     "pytest_plugin": {"collect", "matrix", "model"},
-    "selftest": {"collect", "diagnose", "model", "snapshots"},
+    "selftest": {"collect", "diagnose", "model", "snapshots", "plugins"},
 }
 EVERYWHERE = {"", "assets", "errors", "interrupting"}
 HIDDEN_FROM_RULES = {"os", "subprocess", "pathlib", "socket", "shutil", "tempfile", "platform", "importlib", "time"}

@@ -1,114 +1,268 @@
-"""The command line in a fork of a Python that has imported it: what it says, without the time of a start.
+"""The command line and the bench's children as forks of a Python that has imported them: all but the time of a start.
 
-What a start itself does (its options, its locale, closed outputs, where modules come from) is tried by real starts.
+``Popen`` takes the place of the one in ``subprocess`` while tests run. What it starts is a child of whoever asks, with
+the arguments, variables, folder, outputs and signals of a real start, and runs the same program from its first line on.
+Other programs are started as ever, and so is what would start otherwise: with other variables of Python, of the loader
+or of what is read once at an import, counted for coverage, or after a function of its own. Tests of the start itself
+have the marker ``starts``.
 """
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import fcntl
+import gc
+import inspect
 import json
 import os
+import pkgutil
+import re
+import runpy
+import signal
 import socket
 import subprocess
 import sys
-import tempfile
+import threading
+from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
-COVERAGE = "COVERAGE_PROCESS_CONFIG"
-SERVER = """
-import gc, json, os, pkgutil, socket, sys
-from contextlib import suppress
-from importlib import import_module
-sys.argv = ["gpustack"]
-import gpustack.__main__
-rooms = "ask cli collect compare diagnose explain imports matrix model policy report trace"
-for room in rooms.split():
-    package = import_module("gpustack." + room)
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        with suppress(ImportError):  # what an extra brings
-            import_module(module.name)
-gc.freeze()
-door = socket.socket(fileno=int(sys.stdin.readline()))
-while True:
-    said, got, _, _ = socket.recv_fds(door, 1, 4)
-    if not said:  # who asked has ended
-        break
-    own, *fds = got
-    with open(own) as file:
-        asked = json.load(file)
-    child = os.fork()
-    if not child:
-        door.close()
-        for number, fd in enumerate(fds):
-            os.dup2(fd, number)
-        os.closerange(3, 256)
-        os.chdir(asked["cwd"])
-        os.environ.clear()
-        os.environ.update(asked["environ"])
-        sys.argv[1:] = asked["argv"]
-        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", errors="backslashreplace")
-        code = 1
-        try:
-            gpustack.__main__.main()
-            code = 0
-        except SystemExit as error:
-            code = error.code or 0
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    for fd in fds:
-        os.close(fd)
-    _, status = os.waitpid(child, 0)
-    door.sendall(b"%d\\n" % os.waitstatus_to_exitcode(status))
-"""
+COMMAND = [sys.executable, "-m", "gpustack"]
+CHILD = [sys.executable, "-I", "-c"]  # of the bench and the trace: a program, and what is asked of it as JSON
+BENCH = '"main": "gpustack.'
+# What is read once: by the loader, by Python as it starts, or by a module as it is imported.
+ONCE = re.compile(
+    r"(PYTHON|LD_|LC_|LANG|GLIBC_|MALLOC_|OPENBLAS_|OMP_|MKL_|NPY_|CUDA_PYTHON_|COVERAGE_|_?TYPER_|TZ).*"
+    r"|FORCE_COLOR|GITHUB_ACTIONS|PY_COLORS|TERMINAL_WIDTH"
+)
+LIBRARIES, COUNTED = "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG"
+SET_FOR_CHILDREN = {"PYTHONDONTWRITEBYTECODE": "1", "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}  # of the bench
+ROOMS = (
+    *("ask", "bench", "cli", "collect", "compare", "diagnose", "explain", "fleet", "imports", "matrix", "model"),
+    *("policy", "redaction", "report", "snapshots", "trace"),
+)
+USED = (
+    *("concurrent.futures.process", "csv", "fractions", "html", "json.tool", "locale", "multiprocessing.pool"),
+    *("rich.console", "rich.panel", "rich.progress", "rich.table", "rich.text", "secrets", "shlex", "statistics"),
+    *("typer._click.decorators", "typer.rich_utils", "xml.sax.saxutils"),
+)
+MEASURING = ("cuda.core", "cuda.bindings.driver", "pynvml", "numpy", "gpustack.trace.gpu")
+SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+PLAIN = ("executable", "preexec_fn", "shell", "gid", "gids", "uid")  # what a fork is not asked for
+PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+BEYOND = 512  # numbers of files that nobody asks for
+FLUSHED = 120  # how Python ends where its output cannot be written
+REAL = subprocess.Popen
+active = True  # switched off by the marker starts
 
 
-@cache
-def server(of: int) -> tuple[subprocess.Popen[str], socket.socket]:
-    """Return the Python that waits for what this process asks, and the way to it."""
-    del of  # a fork of this process starts its own
-    here, there = socket.socketpair()
-    environ = {name: value for name, value in os.environ.items() if name != COVERAGE}
-    running = subprocess.Popen(
-        [sys.executable, "-P", "-c", SERVER] if sys.version_info >= (3, 11) else [sys.executable, "-c", SERVER],
-        stdin=subprocess.PIPE,
-        pass_fds=[there.fileno()],
-        env=environ,
-        text=True,
-    )
-    assert running.stdin
-    running.stdin.write(f"{there.fileno()}\n")
-    running.stdin.flush()
-    there.close()
-    return running, here
+class Popen(REAL[Any]):
+    """As that of ``subprocess``: a fork where that is the same as a start."""
+
+    def _execute_child(self, *given: Any) -> None:  # noqa: ANN401 - as it is there
+        names = list(inspect.signature(REAL._execute_child).parameters)[1:]  # type: ignore[attr-defined]  # noqa: SLF001 - the one place that all starts go through
+        named = dict(zip(names, given, strict=True))
+        environ = dict(os.environ if named["env"] is None else named["env"])
+        kind = "" if any(named[name] for name in PLAIN) or named["umask"] >= 0 else forked(named["args"], environ)
+        if not kind:
+            super()._execute_child(*given)  # type: ignore[misc]
+            return
+        asked = {
+            "argv": list(map(str, named["args"])),
+            "environ": environ,
+            "cwd": str(named["cwd"] or Path.cwd()),
+            "session": named["start_new_session"],
+            "fds": [0, 1, 2, *named["pass_fds"]],
+        }
+        own = [named[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        fds = [*(number if fd == -1 else fd for number, fd in enumerate(own)), *named["pass_fds"]]
+        libraries = environ.get(LIBRARIES, "") if kind == "bench" else ""
+        self.pid = server(os.getpid(), kind, libraries).fork(asked, fds)
+        self._child_created = True
+        self._close_pipe_fds(*(named[name] for name in PIPES))  # type: ignore[attr-defined]
 
 
 def run(
     argv: Sequence[str], *, cwd: Path | str, environ: Mapping[str, str], given: str = "", timeout: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``gpustack`` with these arguments there, and give what ``subprocess.run`` would."""
-    _, door = server(os.getpid())
-    with (
-        tempfile.TemporaryFile() as own,
-        tempfile.TemporaryFile() as stdin,
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-    ):
-        own.write(json.dumps({"argv": list(argv), "cwd": str(cwd), "environ": dict(environ)}).encode())
-        stdin.write(given.encode())
-        for file in (own, stdin):
-            file.seek(0)
-        door.settimeout(timeout)
-        socket.send_fds(door, [b"x"], [file.fileno() for file in (own, stdin, out, err)])
-        code = int(door.recv(16))
-        for file in (out, err):
-            file.seek(0)
-        said, complained = (file.read().decode("utf-8", "replace") for file in (out, err))
-    return subprocess.CompletedProcess(list(argv), code, said, complained)
+    """Run ``gpustack`` with these arguments there."""
+    return subprocess.run(
+        [*COMMAND, *argv],
+        cwd=cwd,
+        env=dict(environ),
+        input=given,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+        timeout=timeout,
+    )
+
+
+def forked(argv: object, environ: Mapping[str, str]) -> str:
+    """Return which kind of server forks the same as a real start with these would be, or nothing."""
+    if not active or not isinstance(argv, list | tuple) or COUNTED in environ:
+        return ""
+    words = list(map(str, argv))
+    bench = words[:3] == CHILD and len(words) == len(CHILD) + 2 and BENCH in words[-1]
+    kind = "command" if words[:3] == COMMAND else "bench" if bench else ""
+    return kind if once(environ) == once(os.environ) else ""
+
+
+def once(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that are read once; whoever forks is started without those that it does not heed."""
+    left = {LIBRARIES, COUNTED, *SET_FOR_CHILDREN}
+    return {name: value for name, value in environ.items() if ONCE.fullmatch(name) and name not in left}
+
+
+class Server:
+    """A Python that waits for what this process asks."""
+
+    def __init__(self, kind: str, libraries: str) -> None:
+        """Start it; it ends with whoever asks."""
+        here, there = socket.socketpair()
+        environ = {name: value for name, value in os.environ.items() if name != COUNTED}
+        environ |= {LIBRARIES: libraries, "OPENBLAS_NUM_THREADS": "1", **SET_FOR_CHILDREN} if kind == "bench" else {}
+        argv = [sys.executable, str(Path(__file__)), kind, str(there.fileno())]
+        self.process = REAL(argv, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=environ)
+        there.close()
+        self.door, self.lock = here, threading.Lock()
+
+    def fork(self, asked: Mapping[str, object], fds: Sequence[int]) -> int:
+        """Return the number of a new child of this process, which runs what is asked with these files."""
+        with self.lock, open(os.memfd_create("asked"), "w+b") as own:  # noqa: PTH123 - a file without a path
+            own.write(json.dumps(asked).encode("utf-8", "surrogateescape"))
+            own.seek(0)
+            prctl(SUBREAPER, 1)  # the fork's parent ends at once: so the child becomes this process's own
+            try:
+                socket.send_fds(self.door, [b"x"], [own.fileno(), *fds])
+                said = json.loads(self.door.recv(4096))
+            finally:
+                prctl(SUBREAPER, 0)
+        if isinstance(said, int):
+            return said
+        raise OSError(*said)
+
+
+@cache
+def server(of: int, kind: str, libraries: str) -> Server:
+    """Return the server of this kind of this process: a fork of it starts its own."""
+    del of
+    return Server(kind, libraries)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set something about this process."""
+    if ctypes.CDLL(None).prctl(option, value, 0, 0, 0):
+        raise OSError
+
+
+def main(kind: str, door: socket.socket) -> None:
+    """Import what is used, and fork for each that asks."""
+    sys.path[:] = [entry for entry in sys.path if entry and Path(entry) != Path(__file__).parent]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for room in ROOMS:
+        package = import_module(f"gpustack.{room}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            with suppress(ImportError):  # what an extra brings
+                import_module(module.name)
+    for name in (*USED, *(MEASURING if kind == "bench" else ())):
+        with suppress(ImportError):
+            import_module(name)
+    gc.collect()
+    gc.freeze()
+    while True:
+        said, fds, _, _ = socket.recv_fds(door, 1, 64)
+        if not said:
+            return
+        wait, go = os.pipe()
+        between = os.fork()
+        if not between:
+            if not os.fork():
+                os.close(go)
+                begin(door, wait, fds)
+            os._exit(0)
+        os.waitpid(between, 0)
+        for fd in (wait, go, *fds):  # which lets the child begin
+            os.close(fd)
+
+
+def begin(door: socket.socket, wait: int, fds: Sequence[int]) -> NoReturn:
+    """Become, in a fork, what was asked for, once whoever asked is its parent; never comes back."""
+    os.read(wait, 1)
+    with open(fds[0]) as file:  # noqa: PTH123 - a file without a path
+        asked = json.load(file)
+    try:
+        if asked["session"]:
+            os.setsid()
+        os.chdir(asked["cwd"])
+    except OSError as error:
+        door.sendall(json.dumps([error.errno, error.strerror, asked["cwd"]]).encode())
+        os._exit(127)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    door.sendall(str(os.getpid()).encode())
+    place(fds[1:], asked["fds"])
+    os.environ.clear()
+    os.environ.update(asked["environ"])
+    code = ran(asked["argv"])
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def place(fds: Sequence[int], numbers: Sequence[int]) -> None:
+    """Give these files the numbers that they have where they come from, and close all others."""
+    held = [fcntl.fcntl(fd, fcntl.F_DUPFD, BEYOND) for fd in fds]
+    for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        if fd not in held:
+            with suppress(OSError):  # that of the listing itself
+                os.close(fd)
+    for fd, number in zip(held, numbers, strict=True):
+        os.dup2(fd, number)
+        os.close(fd)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        as_started = getattr(sys, f"__{name}__")
+        settings = {"encoding": as_started.encoding, "errors": as_started.errors, "closefd": False}
+        file = open(number, "w" if number else "r", **settings)  # noqa: PTH123, SIM115 - as Python opens it
+        if number:
+            file.reconfigure(line_buffering=number == 2 or file.isatty())
+        setattr(sys, name, file)
+        setattr(sys, f"__{name}__", file)
+
+
+def ran(argv: Sequence[str]) -> int:
+    """Run a module or a program as Python would, to the end of its threads, and return the exit code."""
+    sys.orig_argv[:] = argv
+    code = 0
+    try:
+        if argv[1] == "-m":
+            sys.path.insert(0, str(Path.cwd()))
+            sys.argv[:] = argv[2:]
+            runpy.run_module(argv[2], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv[:] = argv[2::2]
+            exec(compile(argv[3], "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own program
+    except SystemExit as error:
+        code = error.code & 255 if isinstance(error.code, int) else int(error.code is not None)
+        if isinstance(error.code, str):
+            sys.stderr.write(f"{error.code}\n")
+    except BaseException:  # noqa: BLE001 - as Python does
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - what Python does as it ends
+    atexit._run_exitfuncs()  # noqa: SLF001 - the same
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return FLUSHED
+    return code
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))

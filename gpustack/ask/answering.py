@@ -17,11 +17,12 @@ from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.requirements.python import ON_ARM
 from gpustack.errors import UsageError
+from gpustack.matrix.subjects import generated
 from gpustack.matrix.subjects.torch import LINUX
 from gpustack.model.matrix_answer import Compatibility, MatrixAnswer, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpustack.ask.given import Given
     from gpustack.ask.subjects import Subject
@@ -57,7 +58,7 @@ def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matr
     given = replace(given, os=given.os or asked.os, machine=given.machine or asked.machine)
     machine = apply(given, facts, matrix)
     system = _system(typed, machine, matrix)
-    first, *others = (_released(resolve(one, system, matrix), machine, matrix) for one in typed)
+    first, *others = _apart([_released(resolve(one, system, matrix), machine, matrix) for one in typed])
     twice = next((one.typed for one in others if one.component == first.component), None)
     if twice:
         raise UsageError(f"{first.typed} and {twice} are the same thing: ask about one release at a time")
@@ -75,6 +76,16 @@ def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matr
         given=given.words,
         strange=asked.strange,
     )
+
+
+def _apart(subjects: Sequence[Subject]) -> Iterator[Subject]:
+    """Yield what is asked about; a further part of one thing, such as jaxlib beside jax, under its own name."""
+    usual: dict[str, str] = {}
+    for one in sorted(subjects, key=lambda one: one.name != one.component):
+        usual.setdefault(one.component, one.name)
+    for one in subjects:
+        part = generated.parted(usual[one.component], one.name)
+        yield replace(one, component=one.name) if part else one
 
 
 def _system(typed: Sequence[Subject], facts: Facts, matrix: Matrix) -> str:

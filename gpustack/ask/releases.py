@@ -39,7 +39,8 @@ def candidates(matrix: Matrix, component: str) -> tuple[Candidate, ...]:
     find = FIND.get(component)
     by_hand = {one.version: one for one in (find(matrix) if find else ())}
     main = generated.DISTRIBUTIONS.get(component, (component,))[0]
-    there = (one for one in generated.releases(matrix, main) if one.wheels and not one.yanked)
+    listed = generated.releases(matrix, main) if main not in generated.PURE else ()
+    there = (one for one in listed if one.wheels and not one.yanked)
     found = {**{one.version: Candidate(version=one.version, spec=f"=={one.version}") for one in there}, **by_hand}
     return tuple(sorted(found.values(), key=lambda one: version_of(one.version) or version_of("0")))  # type: ignore[arg-type,return-value] # "0" is one
 

@@ -10,6 +10,7 @@ from gpustack.ask.words import nearest
 from gpustack.diagnose.machine.inventory import capabilities, gpus, on_windows
 from gpustack.diagnose.machine.values import copies, text
 from gpustack.matrix.subjects import frameworks
+from gpustack.model.facts import PRODUCTS
 from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
 
@@ -22,14 +23,7 @@ if TYPE_CHECKING:
     from gpustack.model.report import Contract
 
 NAMES = {
-    "pytorch": "PyTorch",
-    "tensorflow": "TensorFlow",
-    "jax": "JAX",
-    "onnxruntime": "ONNX Runtime",
-    "vllm": "vLLM",
-    "cudnn": "cuDNN",
-    "nccl": "NCCL",
-    "tensorrt": "TensorRT",
+    **PRODUCTS,
     "cuda-toolkit": "the CUDA toolkit",
     "nvidia-driver": "the driver",
     "gpu": "the GPU",
@@ -37,11 +31,6 @@ NAMES = {
     "intel-gpu": "the GPU",
     "nvidia.ko": "the kernel module",
     "linux-kernel": "the kernel",
-    "flash-attention": "flash-attn",
-    "gcc": "GCC",
-    "clang": "Clang",
-    "python": "Python",
-    "rocm": "ROCm",
 }
 ALSO = {"gpu": ("amd-gpu", "intel-gpu"), "nvidia-driver": ("nvidia.ko",)}
 GROUND = frozenset({*GPUS, "nvidia-driver", "nvidia.ko", "linux-kernel"})  # what other things stand on

@@ -46,6 +46,7 @@ MINOR_VERSION = (
 BY_PTX = " It has only PTX for this GPU, which the driver compiles at the first start: slow to begin with."
 BY_OWN = " It runs anyway, with the CUDA libraries that its wheel brings."
 BY_OWN_NVCC = f"{BY_OWN[:-1]}; extensions are not compiled for it by this nvcc."
+BY_PIN = " It runs, and pip does not install the two together."
 BY_PIP = " There is no wheel for that: pip compiles it, which needs nvcc and much time."
 
 
@@ -183,6 +184,8 @@ def _read(subject: Subject, matrix: Matrix) -> str:
     """Return how far the releases of a distribution were read, where that is why one has no row."""
     if not generated.missing(matrix, subject.component, subject.version or ""):
         return ""
+    if any(generated.named(matrix, subject.component, subject.version or "")):
+        return " Its parts with GPU code have no release of this number."
     asked, there = version_of(subject.version or ""), generated.releases(matrix, _distribution(subject))
     if asked and asked.is_prerelease:
         return " Pre-releases are not read."
@@ -228,6 +231,8 @@ def _more(contract: Contract) -> str:
         return ""
     if contract.from_ in FROM_SOURCE and contract.kind in {"torch", "python", "platform"}:
         return BY_PIP
+    if contract.kind == "requirement":
+        return BY_PIN
     if contract.kind == "toolkit":
         return BY_OWN if contract.from_ == "jax" else BY_OWN_NVCC
     by_row = f" It works with a limit: {contract.row.text if contract.row else 'see above'}."

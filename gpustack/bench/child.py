@@ -246,11 +246,7 @@ def _gate(job: Job, timer: Timer) -> dict[str, str]:
 
 
 def taken(
-    job: Job,
-    timer: Timer,
-    plan: Plan,
-    progress: Callable[[float], None],
-    start: Callable[[], object] | None = None,
+    job: Job, timer: Timer, plan: Plan, progress: Callable[[float], None], start: Callable[[], object] | None = None
 ) -> tuple[Samples, Mapping[str, object]]:
     """Return the samples of one way to do a work, and what is only known of it afterwards."""
     if start:

@@ -225,12 +225,7 @@ class CublasLt:
         return [one for one in found[: count.value] if one.state == 0]
 
     def _ready(
-        self,
-        desc: ctypes.c_void_p,
-        layouts: list[ctypes.c_void_p],
-        order: Order,
-        way: _Heuristic,
-        stream: int,
+        self, desc: ctypes.c_void_p, layouts: list[ctypes.c_void_p], order: Order, way: _Heuristic, stream: int
     ) -> Callable[[int, int, int], Callable[[], None]]:
         a, b, d = layouts
         kind = KINDS[order.dtype, order.out]

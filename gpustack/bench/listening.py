@@ -98,10 +98,16 @@ class Ear:
                 self._done, self.over = line.kind != "died", True
                 return said
         if self.child.stdout not in {key.data for key in self._selector.get_map().values()}:
-            return [*said, self._ended()]
+            self.over = True
+            code = ended(self.child, GRACE)
+            how = "closed its output and goes on" if code is None else death(code)
+            return [*said, Line(kind="died", what=" ".join([how, last_line(self._errors)]).strip())]
         if not said and self.door.now() >= self.due():
             self.over = True
-            return [Line(kind="died", what=self._late(self.door.now() - self._heard))]
+            did = state(self.child.pid)
+            self.door.kill(self.child)
+            stays = "" if ended(self.child, GRACE) is not None else "; it could not be ended and is left behind"
+            return [Line(kind="died", what=f"said nothing for {self.door.now() - self._heard:.1f} s ({did}){stays}")]
         return said
 
     def tell(self, order: Mapping[str, object]) -> None:
@@ -124,12 +130,6 @@ class Ear:
                 pipe.close()
         self.door.release(self.child)
 
-    def _ended(self) -> Line:
-        self.over = True
-        code = ended(self.child, GRACE)
-        how = "closed its output and goes on" if code is None else death(code)
-        return Line(kind="died", what=" ".join([how, last_line(self._errors)]).strip())
-
     def _hear(self, seconds: float) -> list[Line]:
         lines: list[Line] = []
         for key, _ in self._selector.select(seconds):
@@ -148,12 +148,6 @@ class Ear:
         if len(self._pending) > MOST_LINE:
             return [Line(kind="died", what=f"printed a line of over {MOST_LINE >> 20} MiB and was stopped")]
         return [_line(text) for text in whole]
-
-    def _late(self, silent: float) -> str:
-        did = state(self.child.pid)
-        self.door.kill(self.child)
-        stays = "" if ended(self.child, GRACE) is not None else "; it could not be ended and is left behind"
-        return f"said nothing for {silent:.1f} s ({did}){stays}"
 
 
 def start(

@@ -158,11 +158,6 @@ def payload(pci: str, root: str = "/sys") -> int | None:
         space = Path(root, "bus/pci/devices", pci, "config").read_bytes()
     except OSError:
         return None
-    return _payload(space)
-
-
-def _payload(space: bytes) -> int | None:
-    """Walk the list of capabilities to PCI Express, whose device control register holds the size as a power of two."""
     if len(space) <= POINTER or not space[STATUS] & HAS_LIST:
         return None
     at, seen = space[POINTER], set[int]()

@@ -110,8 +110,13 @@ class Session:
         else:
             self._share(gpus or tuple(device.index for device in self.devices))
         while any(worker.ear for worker in self._workers.values()):
-            self._hear()
-            self._join()
+            ears = {gpu: worker.ear for gpu, worker in self._workers.items() if worker.ear}
+            for gpu, line in abreast(ears):
+                if self._workers[gpu].ear is ears[gpu]:
+                    self._heard(self._workers[gpu], line)
+            due = {bench.id for worker in self._workers.values() for bench in worker.left}
+            for name in set(self._parts) - due:
+                self._keep(results.together(self._parts.pop(name)))
             self._turns()
         for bench in self._benches:
             if self._single and bench.scope != "one":
@@ -154,12 +159,6 @@ class Session:
         asked = {**self.asked, "gpu": worker.gpu, **given}
         worker.ear = start(asked, self.environ, self.door, self.patience, self.deadline)
 
-    def _hear(self) -> None:
-        ears = {gpu: worker.ear for gpu, worker in self._workers.items() if worker.ear}
-        for gpu, line in abreast(ears):
-            if self._workers[gpu].ear is ears[gpu]:
-                self._heard(self._workers[gpu], line)
-
     def _heard(self, worker: Worker, line: Line) -> None:
         """Take in one line of a child."""
         if line.kind == "listed":
@@ -167,7 +166,13 @@ class Session:
         elif line.kind in {"opened", "nothing"} or (line.kind == "died" and worker.seen is None):
             self._opened(worker, line)
         elif line.kind in {"died", "done"}:
-            self._over(worker, line)
+            worker.close()
+            died = line.kind == "died"
+            how = str(line.what) if died else "the child said that it was done, and was not"
+            if worker.left and ((died and worker.began) or not worker.answered):
+                self._keep(results.failed(worker.left.pop(0), worker.gpu, how))
+            if worker.left and self.door.now() < self.deadline:
+                self._begin(worker)
         elif line.kind in ANSWERS and worker.left:
             worker.began, worker.answered = False, True
             self._answered(worker, line)
@@ -214,16 +219,6 @@ class Session:
         if not others and all(one.value is None for one in self.results) and not self.devices:
             raise NothingSeenError(why)
 
-    def _over(self, worker: Worker, line: Line) -> None:
-        """Note how a child ended; each answers for at least one benchmark, so that this ends."""
-        worker.close()
-        died = line.kind == "died"
-        how = str(line.what) if died else "the child said that it was done, and was not"
-        if worker.left and ((died and worker.began) or not worker.answered):
-            self._keep(results.failed(worker.left.pop(0), worker.gpu, how))
-        if worker.left and self.door.now() < self.deadline:
-            self._begin(worker)
-
     def _answered(self, worker: Worker, line: Line) -> None:
         what, gpu, bench, seen = line.what, worker.gpu, worker.left.pop(0), worker.seen
         if not isinstance(what, dict) or what.get("id") != bench.id or seen is None:
@@ -244,12 +239,6 @@ class Session:
     def _ours(self) -> frozenset[str]:
         """Return the numbers of our own processes, as NVML has them."""
         return frozenset(number for one in self._workers.values() if one.seen for number in one.seen.own)
-
-    def _join(self) -> None:
-        """Make one figure of what all cards did at the same time, once none is to come any more."""
-        due = {bench.id for worker in self._workers.values() for bench in worker.left}
-        for name in set(self._parts) - due:
-            self._keep(results.together(self._parts.pop(name)))
 
     def _turns(self) -> None:
         """Let everybody go on who disturbs nobody."""

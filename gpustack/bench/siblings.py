@@ -15,7 +15,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
-    from gpustack.model.bench import Device, Telemetry
+    from gpustack.model.bench import Device
 
 SEVERITIES = {
     Mark.FAILED: Severity.ERROR,
@@ -135,7 +135,8 @@ def _judged(result: Result, others: Sequence[Result]) -> Result:
     values = [one.value for one in others if one.value]
     every = [*values, result.value or 0.0]
     usual = median(every) if len(values) >= FEW else values[0]
-    reached = _reached(result, usual)
+    value = result.value or 0.0
+    reached = (usual / value if value else 0.0) if result.lower_is_better else value / usual
     if not _apart(result.id, result.value or 0.0, every, usual) or reached >= 1:
         return result
     text = f"{reached:.0%} of what its siblings reach ({usual:.4g} {result.unit}; {_where(others)})"
@@ -178,11 +179,6 @@ def _where(others: Sequence[Result]) -> str:
     return f"GPU {', '.join(str(one.device) for one in others)}"
 
 
-def _reached(result: Result, usual: float) -> float:
-    value = result.value or 0.0
-    return (usual / value if value else 0.0) if result.lower_is_better else value / usual
-
-
 def _differences(result: Result, others: Sequence[Result]) -> Iterator[str]:
     """Say in which clock, temperature or link it differs from them."""
     mine, theirs = result.telemetry, [one.telemetry for one in others if one.telemetry]
@@ -194,10 +190,6 @@ def _differences(result: Result, others: Sequence[Result]) -> Iterator[str]:
     heat = [one.temperature.gpu.high for one in theirs if one.temperature.gpu]
     if mine.temperature.gpu and heat and mine.temperature.gpu.high >= median(heat) + WARMER:
         yield f"it was at {mine.temperature.gpu.high:.0f} °C, they at {median(heat):.0f}"
-    yield from _limits(mine, theirs)
-
-
-def _limits(mine: Telemetry, theirs: Sequence[Telemetry]) -> Iterator[str]:
     watts = [one.power.limit for one in theirs if one.power.limit]
     if mine.power.limit and watts and mine.power.limit < WATTS * median(watts):
         yield f"its power limit is {mine.power.limit:.0f} W, theirs {median(watts):.0f}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 import typer
 
 from gpustack.cli import asking, bundling, checking, examining, fleet, measuring, tracing
+from gpustack.cli.options import Plugins
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
 from gpustack.cli.terminal import PROGRAM, called, helped, meant
 from gpustack.errors import GpustackError, OutputError
@@ -57,8 +58,9 @@ def gpustack(
         bool, typer.Option("--version", "-V", callback=_say_version, is_eager=True, help="Show the version.")
     ] = False,
     _verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With --version: name the plugins too.")] = False,
+    _plugins: Plugins = None,
 ) -> None:
-    """Say what is wrong with a GPU stack and how to fix it, and measure the GPU against its physical limit.
+    """Find what is wrong with a GPU stack and how to fix it, and measure the GPU against its physical limits.
 
     Start with "doctor". "help COMMAND" shows the options of a command, with examples.
     """
@@ -85,7 +87,7 @@ GROUPS = helped(app)
 
 
 def main() -> NoReturn:
-    """Run the command line; what goes wrong is one line on standard error, and the exit code that goes with it."""
+    """Run the command line; an error is one line on standard error and its exit code."""
     arguments = meant(sys.argv[1:], GROUPS)
     completing = COMPLETE in os.environ or any(one.endswith("-completion") for one in arguments)
     sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
@@ -102,7 +104,7 @@ def main() -> NoReturn:
     except Exception as error:  # noqa: BLE001 - the last door: a bug of ours is one line, not a traceback
         if says := getattr(error, "format_message", None):  # typer's own usage errors
             asked = getattr(getattr(error, "ctx", None), "command_path", "gpustack")
-            _fail(f"{says()} ({asked} --help lists what there is)", 2, arguments)
+            _fail(f"{says()} (see {asked} --help)", 2, arguments)
         if isinstance(error, OSError) and error.errno in FULL:  # typer's own help and version
             give_up_output()
             _leave(f"standard output cannot be written: {error.strerror}", OutputError.exit_code)
@@ -117,7 +119,7 @@ def main() -> NoReturn:
 
 
 def _narrowed(arguments: Sequence[str]) -> typer.Typer:
-    """Return the command line with the one command that is named, which spares each run the options of all others."""
+    """Return the command line with only the command that is named, to spare each run the options of all others."""
     name = arguments[0] if arguments else ""
     command = [one for one in app.registered_commands if one.callback and one.callback.__name__ == name]
     group = [one for one in app.registered_groups if one.typer_instance and one.typer_instance.info.name == name]
@@ -136,12 +138,12 @@ def _unforeseen(error: Exception) -> str:
 
 
 def _nowhere() -> TextIO:
-    """Return what takes all and keeps nothing, for a stream that was closed before we were started."""
+    """Return a stream that discards everything, for one that was closed before we were started."""
     return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _fail(says: str, code: int, arguments: Sequence[str]) -> NoReturn:
-    """Leave with this; where another protocol's exit codes were asked for, as what that calls unknown."""
+    """Exit with this code; if another protocol's exit codes were requested, with its code for unknown."""
     named = [*(one.partition("=")[2] for one in arguments if one.startswith("--exit-style=")), *_after(arguments)]
     style = next((one for one in named if one in OTHERS_UNKNOWN), None)
     if style is None:

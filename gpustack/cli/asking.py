@@ -29,7 +29,7 @@ Subjects = Annotated[
     list[str],
     typer.Argument(
         metavar="SUBJECT...",
-        help="Such as torch==2.7.1+cu128; further ones are taken as installed.",
+        help="Such as torch==2.7.1+cu128; further ones count as installed.",
         autocompletion=systems,
     ),
 ]
@@ -51,7 +51,7 @@ Machine = Annotated[
     str | None,
     typer.Option("--machine", metavar="PROCESSOR", help="x86_64 or aarch64; GH200, GB200, GB300 and Jetsons imply it."),
 ]
-Here = Annotated[bool, typer.Option("--here", help="On this machine; options given beside it override what is found.")]
+Here = Annotated[bool, typer.Option("--here", help="On this machine; other options override what is found.")]
 
 
 @matrix.command()
@@ -66,7 +66,7 @@ def show(
     output: Output = None,
     verbose: Verbose = False,
 ) -> None:
-    """Show what the matrix states of a component, the newest first; --all shows every row, -v its source."""
+    """Show what the matrix states about a component, newest first; --all shows every row, -v its source."""
     from gpustack.ask.showing import brief
     from gpustack.ask.showing import show as tables
     from gpustack.matrix import Matrix
@@ -82,7 +82,7 @@ def show(
 
 
 def _question(name: str) -> Callable[..., None]:
-    """Give the command of this name (a function of ``gpustack.ask.answering``), with all that can be given to it."""
+    """Return the command of this name (a function of ``gpustack.ask.answering``) with all its options."""
 
     def command(
         subjects: Subjects,
@@ -136,7 +136,7 @@ def _question(name: str) -> Callable[..., None]:
 
 
 for _name, _help in (
-    ("why", "Say whether something works with what is given (else on this machine), why, and what would work instead."),
+    ("why", "Say whether something works with what is given (or on this machine), why, and what would work instead."),
     (
         "plan",
         "Find what satisfies a requirement such as 'torch>=2.6', the smallest change first, with the commands.",
@@ -157,13 +157,13 @@ def update(
     bundle: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="FILE", help="Use the tables of this bundle of data from now on: a file, or https://…"
+            "--from", metavar="FILE", help="Use the tables of this data bundle from now on: a file, or https://…"
         ),
     ] = None,
     sha256: Annotated[
         str | None,
         typer.Option(
-            "--sha256", metavar="HASH", help="Of the bundle, as its release states it; an address must have it."
+            "--sha256", metavar="HASH", help="The bundle's hash, as its release states it; required with https."
         ),
     ] = None,
     back: Annotated[bool, typer.Option("--back", help="Go back to the data used before the last bundle.")] = False,
@@ -172,7 +172,7 @@ def update(
     timeout: Timeout = None,
     verbose: Verbose = False,
 ) -> None:
-    """Compare rows that follow from wheels with the package index that pip is set to use, or install a data bundle."""
+    """Compare rows derived from wheels with the package index that pip uses, or install a data bundle."""
     from gpustack.collect.updates import compare, save
     from gpustack.errors import UsageError
     from gpustack.matrix import Matrix, bundles
@@ -200,7 +200,7 @@ def update(
 
 
 def _bundle(origin: str, sha256: str | None, timeout: float | None) -> bytes:
-    """Return a bundle of data from a file, or from an address, which has to be pinned."""
+    """Return a data bundle from a file, or from an address, which must be pinned."""
     from gpustack.errors import UsageError
     from gpustack.matrix import bundles
 
@@ -209,14 +209,14 @@ def _bundle(origin: str, sha256: str | None, timeout: float | None) -> bytes:
     from gpustack.collect import fetching
 
     if sha256 is None:
-        raise UsageError("what is fetched must be pinned: add --sha256 with the hash that the release states")
+        raise UsageError("a download must be pinned: add --sha256 with the hash that the release states")
     return fetching.fetch(origin, bundles.MOST_FILE, timeout)
 
 
 def _machine(
     subjects: Sequence[str], given: Given, rows: Matrix, origins: list[str] | None, timeout: float | None, *, here: bool
 ) -> Facts | None:
-    """Return the facts of the machine asked about: recorded, this one, or None where all that counts is given."""
+    """Return the facts of the machine in question: recorded, this one, or None if everything that counts is given."""
     from gpustack.ask.given import checked
     from gpustack.ask.subjects import parse
     from gpustack.errors import UsageError
@@ -263,7 +263,7 @@ def explain(
 
 
 def mcp() -> None:
-    """Answer assistants by the Model Context Protocol, on standard input and output: they read, and change nothing.
+    """Serve AI assistants over the Model Context Protocol on standard input and output, read-only.
 
     The tools are doctor, explain, matrix_why and matrix_plan; what they answer is redacted. Needs the extra "mcp".
     """
@@ -278,7 +278,9 @@ def mcp() -> None:
     server().run("stdio")
 
 
-def selftest(*, written: Formats = "text", output: Output = None, verbose: Verbose = False) -> None:
+def selftest(
+    *, _plugins: Plugins = None, written: Formats = "text", output: Output = None, verbose: Verbose = False
+) -> None:
     """Prove on this machine that each check can fire, and that probes that hang or crash are stopped."""
     from gpustack.matrix import Matrix
     from gpustack.selftest import prove

@@ -1,4 +1,4 @@
-"""The commands on what was recorded: diff compares two machines, report packs what a vendor's support asks for."""
+"""The commands on recordings: diff compares two machines, report packs what a vendor's support asks for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import alone, read, taken, without_secrets
-from gpustack.cli.options import Deep, Formats, Origins, Output, Pythons, Redacted, Timeout, Verbose, writable
+from gpustack.cli.options import Deep, Formats, Origins, Output, Plugins, Pythons, Redacted, Timeout, Verbose, writable
 from gpustack.cli.results import rendered, write
 from gpustack.errors import UsageError
 from gpustack.model import writing
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LOG = "kernel-log"
 EVENTS = {"xids": "Xid", "sxids": "SXid"}
-ABOUT = """What gpustack recorded of one machine, for whoever helps with it.
+ABOUT = """What gpustack recorded about one machine, for whoever helps with it.
 
 Host and user names, addresses, serial numbers, UUIDs and secrets were removed from every file.
 
@@ -34,7 +34,7 @@ report.json    the same for programs
 snapshot.json  the recorded facts; `gpustack doctor --from snapshot.json` judges them again
 """
 MORE = {
-    "log.txt": "log.txt        the lines of the kernel's log, and of pasted texts, that matter\n",
+    "log.txt": "log.txt        the lines that matter from the kernel log and pasted texts\n",
     "bench.json": "bench.json     the figures of gpustack bench\n",
 }
 
@@ -50,6 +50,7 @@ def report(
     ] = None,
     deep: Deep = False,
     pythons: Pythons = None,
+    _plugins: Plugins = None,
     timeout: Timeout = None,
 ) -> None:
     """Pack a redacted snapshot, the report, and the lines of the log that matter into one file for support."""
@@ -58,7 +59,7 @@ def report(
     from gpustack.matrix import Matrix
 
     if str(output) == "-":
-        raise UsageError("a bundle is a zip file: name one, such as -o bundle.zip")
+        raise UsageError("a bundle is a zip file: name it, such as -o bundle.zip")
     writable(output)
     alone({"--from": origins, "--python": pythons, "--deep": deep})
     matrix = Matrix()
@@ -116,6 +117,7 @@ def diff(
     ],
     after: Annotated[str, typer.Argument(metavar="B", help="The later state, or another machine.")],
     *,
+    _plugins: Plugins = None,
     written: Formats = "text",
     output: Output = None,
     redacted: Redacted = False,

@@ -41,7 +41,7 @@ def check(
     ] = None,
     no_bench: Annotated[bool, typer.Option("--no-bench", help="Measure nothing.")] = False,
     saved: Annotated[
-        Path | None, typer.Option("--bench", metavar="FILE", help="Use a saved report of the bench; measure nothing.")
+        Path | None, typer.Option("--bench", metavar="FILE", help="Use a saved bench report; measure nothing.")
     ] = None,
     gpus: Annotated[
         list[int] | None,
@@ -59,7 +59,7 @@ def check(
             "--gpus",
             min=0,
             metavar="N",
-            help="How many GPUs there must be: fewer are a fault of the host, more a warning, 0 for none.",
+            help="The required number of GPUs: fewer are a fault of the host, more a warning, 0 for none.",
             show_default="what the policy says, else one or more",
         ),
     ] = None,
@@ -76,13 +76,13 @@ def check(
     redacted: options.RedactedBy = None,
     fail_on: options.Fail = "error",
     exit_style: Annotated[
-        Style, typer.Option("--exit-style", help="Exit codes of Nagios, of node-problem-detector, or gpustack's own.")
+        Style, typer.Option("--exit-style", help="Exit codes of Nagios, node-problem-detector, or gpustack.")
     ] = "gpustack",
     timeout: options.Timeout = None,
     verbose: options.Detail = 0,
     quiet: options.Quiet = False,
 ) -> None:
-    """Say whether this machine may be used, and if not, whose fault it is: doctor and quick bench against a policy."""
+    """Say whether this machine may be used and, if not, whose fault it is: doctor and quick bench against a policy."""
     from gpustack.library.checking import REPORT_SECONDS, Asked, checked
 
     asked = Asked(
@@ -120,7 +120,7 @@ def _shown() -> Progress:
 
 
 def _code(report: CheckReport, fail_on: str, style: Style) -> int:
-    """Return the exit code: ours, Nagios' by the class, or that of the node problem detector."""
+    """Return the exit code: ours, Nagios' by the class, or node-problem-detector's."""
     from gpustack.policy.checking import failed
 
     if report.bench and report.bench.interrupted == "Ctrl-C":
@@ -132,7 +132,7 @@ def _code(report: CheckReport, fail_on: str, style: Style) -> int:
 
 
 def _draft(path: Path, asked: Asked, *, force: bool) -> None:
-    """Write a policy from this machine; one that is there is left alone."""
+    """Write a policy from this machine; an existing one is not overwritten."""
     from gpustack.library.checking import judged, measured
     from gpustack.matrix import Matrix
     from gpustack.policy.generate import draft
@@ -140,10 +140,10 @@ def _draft(path: Path, asked: Asked, *, force: bool) -> None:
     if path.name == "pyproject.toml":
         raise UsageError("--init writes a file of its own, such as gpustack.toml; its tables may be moved by hand")
     if path.exists() and not force:
-        raise UsageError(f"{path} exists already: --force overwrites it")
+        raise UsageError(f"{path} already exists: --force overwrites it")
     options.writable(path)
     matrix = Matrix()
     report = judged(asked, matrix, asked.purpose or "any")
     bench, _ = measured(asked, report, matrix)
     writing.write(path, draft(report, bench, asked.purpose))
-    typer.echo(f"gpustack: {path} was written; read it, and change what does not suit", err=True)
+    typer.echo(f"gpustack: {path} was written; review it and adjust it", err=True)

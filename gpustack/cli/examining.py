@@ -1,4 +1,4 @@
-"""The commands that look at a machine: doctor and snapshot, and diff, which compares two that were recorded."""
+"""The commands that examine a machine: doctor, snapshot and stack."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def doctor(
         return Matrix()
 
     def early() -> None:
-        """Load what judges and shows while the probes run, by judging an example."""
+        """Load the modules that judge and render while the probes run, by judging an example."""
         from gpustack import assets, snapshots
         from gpustack.diagnose.engine import judge
 
@@ -186,7 +186,7 @@ def stack(
 
 
 def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Facts:
-    """Return the facts of the machine that these files speak of, as far as there is time."""
+    """Return the facts of the machine that these files describe, as far as time allows."""
     from gpustack.imports import load
     from gpustack.imports.deadline import to_read
 
@@ -194,7 +194,7 @@ def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Fa
 
 
 def again(origins: list[str], timeout: float | None, *, redacted: bool, key: bytes = b"") -> str:
-    """Return a snapshot of what these files hold; what a newer gpustack wrote into one stays in it."""
+    """Return a snapshot of what these files hold; keys that a newer gpustack wrote are kept."""
     from gpustack import snapshots
     from gpustack.imports import whole
     from gpustack.imports.deadline import to_read
@@ -213,12 +213,12 @@ def taken(
     everywhere: bool = False,
     meanwhile: Callable[[], object] | None = None,
 ) -> Facts:
-    """Return the facts of this machine, taken here and now."""
+    """Return the facts of this machine, collected now."""
     from gpustack.collect.probing import look
 
     seconds = timeout or (DEEP_SECONDS if deep else EVERYWHERE_SECONDS if everywhere else DOCTOR_SECONDS)
     if deep and sys.stderr.isatty():
-        typer.echo(f"gpustack: importing and running the frameworks, {seconds:.0f} s at most …", err=True)
+        typer.echo(f"gpustack: importing and running the frameworks, at most {seconds:.0f} s …", err=True)
     counted = Counted() if everywhere and sys.stderr.isatty() else None
     try:
         facts = look(
@@ -243,18 +243,18 @@ def unpacked(image: Path, variables: list[str] | None, timeout: float | None) ->
 
 
 def alone(given: Mapping[str, object]) -> None:
-    """Refuse options that speak of different machines."""
+    """Refuse options that describe different machines."""
     machines = [name for name in ("--from", "--container") if given.get(name)]
     others = [name for name in ("--python", "--deep", "--all-envs") if given.get(name)]
     if len(machines) > 1 or (machines == ["--container"] and others) or (machines and "--all-envs" in others):
         named = " and ".join([*machines, *others][:2])
-        raise UsageError(f"{named} do not go together: what is {WORDS[machines[0]]} is judged as it is")
+        raise UsageError(f"{named} cannot be combined: what is {WORDS[machines[0]]} is judged as it is")
     if given.get("--container-env") and not given.get("--container"):
         raise UsageError("--container-env describes an image: name it with --container DIR")
 
 
 def without_secrets(thing: Thing, *, wanted: bool, here: bool = True, key: bytes = b"") -> Thing:
-    """Return facts or figures, of the machine ``here``, without names, serials, UUIDs and addresses, where wanted."""
+    """Return facts or figures of the machine ``here``, redacted if wanted."""
     if not wanted:
         return thing
     from gpustack.redaction import ourselves, redact

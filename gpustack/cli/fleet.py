@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gpustack.cli.fleet_pairs import Labels, pairs
-from gpustack.cli.options import Fail, Formats, Output, Verbose
+from gpustack.cli.options import Fail, Formats, Output, Plugins, Verbose
 from gpustack.cli.pseudonyms import Hidden, Pseudonyms
 from gpustack.cli.results import rendered, write
 from gpustack.errors import UsageError
+from gpustack.plugins import LOADED
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ IMAGE = re.compile(r"[\w][\w./:@-]{0,500}")
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with NODE.json.gz of each node.")]
 Named = Annotated[
     str | None,
-    typer.Option("--nodes", metavar="NODES", help="Such as gpu[001-128],login1.", show_default="all that there are"),
+    typer.Option("--nodes", metavar="NODES", help="Such as gpu[001-128],login1.", show_default="all"),
 ]
 Store = Annotated[
-    Path, typer.Option("--store", metavar="FILE", help="What gpustack fleet judge wrote: DIR/fleet.sqlite.")
+    Path, typer.Option("--store", metavar="FILE", help="The store that gpustack fleet judge wrote: DIR/fleet.sqlite.")
 ]
 
 
@@ -49,24 +50,27 @@ def collect(
     ],
     named: Named = None,
     program: Annotated[
-        str, typer.Option("--program", metavar="COMMAND", help="gpustack, as the nodes call it.")
+        str, typer.Option("--program", metavar="COMMAND", help="The gpustack command on the nodes.")
     ] = "gpustack",
-    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Of the Jobs, with Kubernetes.")] = "",
+    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Image for the Jobs (Kubernetes).")] = "",
     manifest: Annotated[
-        Path | None, typer.Option("--manifest", metavar="FILE", help="A Job of your own, instead of ours.")
+        Path | None, typer.Option("--manifest", metavar="FILE", help="Your own Job instead of the built-in one.")
     ] = None,
-    bench: Annotated[bool, typer.Option("--bench", help="Run the quick bench as well.")] = False,
+    bench: Annotated[bool, typer.Option("--bench", help="Also run the quick bench.")] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Ask nodes that have answered before, too; a bench is one more.")
+        bool, typer.Option("--again", help="Also ask nodes that have answered before; a bench is added.")
     ] = False,
     pseudonyms: Pseudonyms = None,
     seconds: Annotated[
-        float, typer.Option("--timeout", min=1, max=3600, metavar="SECONDS", help="For one answer of one node.")
+        float,
+        typer.Option("--timeout", min=1, max=3600, metavar="SECONDS", help="Time limit for one answer of one node."),
     ] = 60.0,
-    attempts: Annotated[int, typer.Option("--attempts", min=1, max=9, help="How often a node is asked.")] = 2,
-    width: Annotated[int, typer.Option("--width", min=1, max=1024, help="How many nodes at the same time.")] = 64,
+    attempts: Annotated[int, typer.Option("--attempts", min=1, max=9, help="How many times to ask a node.")] = 2,
+    width: Annotated[
+        int, typer.Option("--width", min=1, max=1024, help="How many nodes to ask at the same time.")
+    ] = 64,
 ) -> None:
-    """Record every node with the site's own launcher; one that does not answer costs nobody else anything.
+    """Record every node with the site's own launcher; one that does not answer does not affect the others.
 
     A second run asks only the nodes that are missing.
     """
@@ -121,10 +125,11 @@ def judge(
     ] = None,
     labels: Labels = None,
     pseudonyms: Pseudonyms = None,
+    _plugins: Plugins = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=256, help="Processes.", show_default="one a core")
+        int | None, typer.Option("--workers", min=1, max=256, help="Number of processes.", show_default="one per core")
     ] = None,
-    ray: Annotated[bool, typer.Option("--ray", help="Judge on the Ray cluster, whose nodes see DIR as well.")] = False,
+    ray: Annotated[bool, typer.Option("--ray", help="Judge on the Ray cluster, whose nodes must see DIR.")] = False,
     written: Annotated[
         Literal["text", "json", "html", "prometheus", "junit", "nodelist"],
         typer.Option("--format", help="Format of the result."),
@@ -133,13 +138,15 @@ def judge(
     fail_on: Fail = "error",
     verbose: Verbose = False,
 ) -> None:
-    """Judge all recorded nodes together: classes by cause, drift, low figures, and who is missing.
+    """Judge all recorded nodes together: classes by cause, drift, low figures, and missing nodes.
 
     DIR may also be a file that gpustack fleet pack wrote: SQLite, DuckDB or Parquet.
     """
     from gpustack.fleet import nodes, runs, tables
     from gpustack.fleet.judging import judge as judge_all
 
+    for fault in LOADED.faults:
+        typer.echo(f"gpustack: {fault.what} is left out: {fault.why}", err=True)
     if pseudonyms and written == "nodelist":
         raise UsageError("--pseudonyms and --format nodelist contradict each other: a scheduler needs the names")
     known = nodes.labels(labels) if labels else {}
@@ -168,7 +175,7 @@ def judge(
 
 
 def _counts(report: FleetReport, fail_on: str) -> bool:
-    """Return whether anything weighs as much as was asked: a missing node is unknown, a low figure a warning."""
+    """Return whether anything reaches the threshold: a missing node is unknown, a low figure a warning."""
     order = ("error", "warning", "unknown")
     wanted = order[: order.index(fail_on) + 1] if fail_on in order else ()
     found = {one.severity.value for held in report.classes for one in held.findings if one.caused_by is None}
@@ -179,15 +186,16 @@ def _counts(report: FleetReport, fail_on: str) -> bool:
 
 @fleet.command()
 def diff(
-    before: Annotated[Path, typer.Argument(metavar="A", help="A folder of nodes as they were.")],
-    after: Annotated[Path, typer.Argument(metavar="B", help="The same nodes later.")],
+    before: Annotated[Path, typer.Argument(metavar="A", help="A folder of nodes, earlier.")],
+    after: Annotated[Path, typer.Argument(metavar="B", help="The same nodes, later.")],
     *,
     pseudonyms: Pseudonyms = None,
+    _plugins: Plugins = None,
     written: Formats = "text",
     output: Output = None,
     verbose: Verbose = False,
 ) -> None:
-    """Say which nodes got worse, better or lost between two collections, and what changed on them."""
+    """Say which nodes got worse, got better or were lost between two collections, and what changed on them."""
     from gpustack.fleet import judging
 
     hidden = Hidden(pseudonyms) if pseudonyms else None
@@ -203,7 +211,7 @@ def pack(
     folder: Folder,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Such as nodes.sqlite, nodes.duckdb or nodes.parquet.")],
 ) -> None:
-    """Write a folder of nodes into one file, which gpustack fleet judge reads as well; two of the kinds need DuckDB."""
+    """Write a folder of nodes into one file, which gpustack fleet judge reads too; two of the formats need DuckDB."""
     from gpustack.fleet import tables
 
     typer.echo(f"{tables.pack(folder, file)} recordings written")
@@ -234,14 +242,14 @@ def since(
 
 
 def _known(finding: str, had: tuple[str, ...]) -> None:
-    """Refuse what is no finding at all; one that no node has had is an answer."""
+    """Refuse an unknown finding; a known one that no node has had is an answer."""
     from difflib import get_close_matches
 
     from gpustack.diagnose.rulebook import ids
 
     if finding not in ids():
         near = ", ".join(get_close_matches(finding, {*ids(), *had}, 3))
-        raise UsageError(f"no finding is called {finding!r}{f': did you mean {near}?' if near else ''}")
+        raise UsageError(f"there is no finding {finding!r}{f': did you mean {near}?' if near else ''}")
 
 
 @fleet.command()
@@ -249,13 +257,15 @@ def gate(
     named: Annotated[str | None, typer.Argument(metavar="NODES", help="Such as gpu[001-008].")] = None,
     *,
     store: Store,
-    warnings: Annotated[bool, typer.Option("--warnings", help="Hold back nodes with warnings, too.")] = False,
-    unknown: Annotated[bool, typer.Option("--unknown", help="Hold back nodes that the store has never seen.")] = False,
+    warnings: Annotated[bool, typer.Option("--warnings", help="Also hold back nodes with warnings.")] = False,
+    unknown: Annotated[
+        bool, typer.Option("--unknown", help="Also hold back nodes that the store has never seen.")
+    ] = False,
     written: Annotated[
-        Literal["nodelist", "text", "json"], typer.Option("--format", help="How the nodes to leave out are written.")
+        Literal["nodelist", "text", "json"], typer.Option("--format", help="Format of the list of nodes.")
     ] = "nodelist",
 ) -> None:
-    """Print the nodes that must take no work, by the last run, and exit with 1 where there are any."""
+    """Print the nodes that must take no work after the last run, and exit with 1 if there are any."""
     from gpustack.fleet import nodes, runs
     from gpustack.model.fleet import fold
 

@@ -30,12 +30,12 @@ Labels = Annotated[
 def plan_pairs(
     named: Annotated[str, typer.Argument(metavar="NODES", help="Such as gpu[0001-1000].")],
     *,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, max=20, help="How many.")] = 3,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same pairs.")] = 0,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, max=20, help="Number of rounds.")] = 3,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same pairs.")] = 0,
     written: Formats = "text",
     output: Output = None,
 ) -> None:
-    """Print who is measured with whom, a line `ROUND A B` for each pair; the pairs of a round run at the same time."""
+    """Print which nodes to measure together, one line `ROUND A B` per pair; pairs of a round run at the same time."""
     from gpustack import __version__
     from gpustack.fleet import nodes
     from gpustack.fleet import pairs as matching

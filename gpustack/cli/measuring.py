@@ -1,4 +1,4 @@
-"""The commands that measure: bench and stress, and what is kept of their figures."""
+"""The commands that measure: bench and stress, and how their figures are kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOTHING = 3  # was loaded or measured, so nothing is known
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be done with a report; all of it was looked at before the measurement, which takes its time."""
+    """What to do with a report; all of it is checked before the measurement, which takes time."""
 
     save: Path | None
     older: Older | None
@@ -36,14 +36,14 @@ class Wanted:
 
 
 def wanted(save: Path | None, compare: Path | None, tolerance: float, plot: Path | None) -> Wanted:
-    """Return what is to be done; raises for a file that cannot be read, and for a picture of no kind here."""
+    """Return what to do; raises for a file that cannot be read and for an unknown kind of picture."""
     from gpustack.bench import comparing
     from gpustack.report import plot as drawing
 
     if plot:
         ending = drawing.kind(plot.name)
         if ending is None:
-            raise UsageError(f"the name of a picture ends with {', '.join(drawing.KINDS)}; {plot.name} does not")
+            raise UsageError(f"a plot's file name must end with {', '.join(drawing.KINDS)}; {plot.name} does not")
         try:
             drawing.check(ending)
         except drawing.CannotError as error:
@@ -53,7 +53,7 @@ def wanted(save: Path | None, compare: Path | None, tolerance: float, plot: Path
 
 
 def compared(report: BenchReport, asked: Wanted) -> BenchReport:
-    """Return the report with its comparison, where one was asked for."""
+    """Return the report with its comparison, if one was requested."""
     from gpustack.bench import comparing
 
     if asked.older is None:
@@ -73,7 +73,7 @@ def kept(report: BenchReport, asked: Wanted) -> None:
 
 
 def regressed(report: BenchReport) -> bool:
-    """Tell whether anything is worse than it was in the older report."""
+    """Return whether anything is worse than in the older report."""
     from gpustack.bench import comparing
 
     return report.comparison is not None and comparing.regressed(report.comparison)
@@ -107,7 +107,7 @@ def bench(
             min=0,
             max=3600,
             metavar="SECONDS",
-            help="Also run each product for this long without rest.",
+            help="Also run each matrix product for this long without rest.",
             callback=options.finite,
         ),
     ] = 0.0,
@@ -115,7 +115,7 @@ def bench(
         list[Data] | None,
         typer.Option(
             "--data",
-            help="The data to compute with (give both: what zeros gain shows how far power is the limit).",
+            help="Data to compute with (give both to see how much power is the limit: zeros need less).",
             show_default="random",
         ),
     ] = None,
@@ -153,7 +153,7 @@ def bench(
         typer.Option(
             "--plot",
             metavar="FILE",
-            help="Draw the figures under their limits: FILE.svg, .html or .png.",
+            help="Plot the figures under their limits: FILE.svg, .html or .png.",
             callback=options.writable,
         ),
     ] = None,
@@ -165,7 +165,7 @@ def bench(
     timeout: options.Timeout = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Measure all GPUs against the limits that follow from what they report, and say why a figure is low."""
+    """Measure all GPUs against limits computed from what they report, and say why a figure is low."""
     from gpustack.bench import measure, shown_on
 
     results, asked = places(context, written, outputs), wanted(save, compare, tolerance, plot)
@@ -198,7 +198,7 @@ def stress(
     seconds: Annotated[
         float,
         typer.Option(
-            "--seconds", min=1, max=604800, metavar="N", help="How long the load lasts.", callback=options.finite
+            "--seconds", min=1, max=604800, metavar="N", help="Duration of the load.", callback=options.finite
         ),
     ] = 60.0,
     gpus: Annotated[
@@ -218,7 +218,7 @@ def stress(
     fail_on: options.Fail = "error",
     verbose: options.Verbose = False,
 ) -> None:
-    """Load all GPUs over most of their free memory and compare every result bit by bit: a wrong bit is a failure."""
+    """Load all GPUs, using most of their free memory, and compare every result bit by bit: a wrong bit is a failure."""
     from gpustack.bench import Ticker
     from gpustack.bench import stress as burn
 

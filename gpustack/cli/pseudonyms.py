@@ -1,4 +1,4 @@
-"""Pseudonyms instead of names: the option that asks for them, and the key that makes them."""
+"""Pseudonyms instead of names: the option for them, and the key that makes them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_key(path: Path) -> bytes:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     if len(key) < LEAST_KEY:
-        raise InputError(f"{path} holds {len(key)} bytes: a key has {LEAST_KEY} or more (head -c 32 /dev/urandom)")
+        raise InputError(f"{path} holds {len(key)} bytes: a key needs {LEAST_KEY} or more (head -c 32 /dev/urandom)")
     return key
 
 

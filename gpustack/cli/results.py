@@ -1,4 +1,4 @@
-"""How a result leaves: its form, its place, and the exit code that goes with it."""
+"""How a result is written: its format, its place, and its exit code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_SUMMARY = 1_000_000  # bytes; GitHub refuses more than 1 MiB
 def shown(
     report: Report | BenchReport, written: Format, output: Path | None, *, verbose: int, quiet: bool = False
 ) -> str:
-    """Return a report as text or JSON, as wide and as coloured as its place can be."""
+    """Return a report as text or JSON, with the width and colours that its place allows."""
     if hasattr(report, "results"):
         return rendered(report, written, "bench", output, verbose=verbose)
     form = "check" if hasattr(report, "policy") else "text"
@@ -59,19 +59,19 @@ def example() -> str:
 
 
 def counts(fail_on: Threshold, verdict: str | None, findings: Sequence[Finding]) -> bool:
-    """Tell whether anything stands at or above the threshold; info never counts."""
+    """Return whether anything is at or above the threshold; info never counts."""
     order = ("error", "warning", "unknown")
     counted = order[: order.index(fail_on) + 1] if fail_on in order else ()
     return verdict in counted or any(finding.severity.value in counted for finding in findings)
 
 
 def give_up_output() -> None:
-    """Let what is still to be written to standard output go nowhere; Python would fail on it once more at its end."""
+    """Discard what is still to be written to standard output; Python would fail on it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write(text: str, output: Path | None) -> None:
-    """Write the result where it was asked for; a reader that has gone away is no error, a full disk is."""
+    """Write the result to its place; a reader that has gone away is not an error, a full disk is."""
     if output is not None and str(output) != DASH:
         writing.write(output, text)
         return
@@ -88,7 +88,7 @@ def write(text: str, output: Path | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One result: its form, and the file it goes to, or None for standard output."""
+    """One result: its format, and the file it goes to, or None for standard output."""
 
     written: str
     output: Path | None = None
@@ -96,7 +96,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
-    """How results are written, whatever their form; ``redacted`` is None where the form decides."""
+    """How results are written, whatever their format; ``redacted`` is None if the format decides."""
 
     redacted: bool | None = None
     verbose: int = 0
@@ -108,7 +108,7 @@ class How:
 def places(
     context: typer.Context, written: Sequence[Shape | Traced] | None, outputs: Sequence[Path] | None
 ) -> list[Place]:
-    """Return the results asked for: an -o belongs to the --format before it, the first one else to the next."""
+    """Return the requested results: an -o belongs to the --format before it, otherwise the first to the next."""
     forms, files = iter(written or ()), iter(outputs or ())
     found: list[Place] = []
     early: Path | None = None
@@ -120,7 +120,7 @@ def places(
             file = next(files)
             held = found[-1].output if found else early
             if held is not None:
-                raise UsageError(f"{held} and {file} are both for one result: name a --format before each -o")
+                raise UsageError(f"{held} and {file} are for the same result: put a --format before each -o")
             if found:
                 found[-1] = replace(found[-1], output=file)
             else:
@@ -133,7 +133,7 @@ def _standard(place: Place) -> Place:
 
 
 def _apart(found: list[Place]) -> list[Place]:
-    """Return the places, no two of them one."""
+    """Return the places; raises if two are the same."""
     for number, one in enumerate(found):
         for other in found[:number]:
             if one.output == other.output:
@@ -149,7 +149,7 @@ def prepare(wanted: Iterable[Place]) -> None:
 
 
 def deliver(wanted: Iterable[Place], make: Callable[[bool], Made], how: How) -> Made:
-    """Write each result and give the report; what cannot be written is reported at the end, when the others are.
+    """Write each result and return the report; what cannot be written is reported after the others are.
 
     ``make`` gives the report, with names, serials and addresses taken out where it is asked with true.
     """
@@ -171,7 +171,7 @@ def deliver(wanted: Iterable[Place], make: Callable[[bool], Made], how: How) -> 
 
 
 def hides(place: Place, how: How) -> bool:
-    """Tell whether names, serials and addresses are taken out of this result."""
+    """Return whether names, serial numbers and addresses are removed from this result."""
     return place.written in FOR_OTHERS if how.redacted is None else how.redacted
 
 
@@ -194,7 +194,7 @@ def _rendered(reported: Report | BenchReport, place: Place, how: How) -> str:
 
 
 def _told(reported: Report | BenchReport, place: Place, how: How) -> Told:
-    """Return what a form needs beside the report."""
+    """Return what a format needs besides the report."""
     from gpustack.model.report import Severity
     from gpustack.report.parts import Told, every
 

@@ -1,4 +1,4 @@
-"""How the command line meets its user: whole sentences, examples, near names, and the terminal that they sit at."""
+"""How the command line talks to its user: help, examples, nearest names, and the terminal."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from typer.core import TyperCommand, TyperGroup
 
+from gpustack.cli.options import read_plainly
 from gpustack.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,13 +92,14 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's, which typer hides
         """Read the arguments, and keep the names of the options in their order."""
+        read_plainly(self.get_params(ctx))
         typed = list(args)
         rest: list[str] = super().parse_args(ctx, args)
         ctx.meta[ORDER] = tuple(option.name for option in self.make_parser(ctx).parse_args(typed)[2])
         return rest
 
     def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - however much room there is
-        """Return the first sentence of the help, whole: a half one helps nobody."""
+        """Return the first sentence of the help, not cut off."""
         return sentence(self.help or "")
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's, which typer hides
@@ -106,7 +108,12 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A command of commands: each is listed with a whole sentence, and examples come last."""
+    """A group of commands: each is listed with a whole sentence, and examples come last."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's, which typer hides
+        """Read the arguments."""
+        read_plainly(self.get_params(ctx))
+        return super().parse_args(ctx, args)
 
     def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - however much room there is
         """Return the first sentence of the help, whole."""
@@ -180,7 +187,7 @@ DASH = "-"  # standard input, or standard output
 
 
 def called() -> str:
-    """Return how the user calls gpustack, so that a hint can be typed as it is printed."""
+    """Return how the user called gpustack, so that hints can be typed as printed."""
     if os.environ.get("UV_RUN_RECURSION_DEPTH"):
         return "uv run gpustack"
     program = Path(sys.argv[0])
@@ -194,7 +201,7 @@ def called() -> str:
 
 
 def look(output: Path | None) -> dict[str, int | bool | str]:
-    """Return how wide, with which letters and whether in colour text may be written, and how gpustack is called."""
+    """Return the width, letters and colours that text may use, and how gpustack was called."""
     output = None if output is not None and str(output) == DASH else output
     terminal = output is None and sys.stdout.isatty()
     encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
@@ -208,7 +215,7 @@ def look(output: Path | None) -> dict[str, int | bool | str]:
 
 
 class Counted:
-    """How many Pythons are done, on one line of standard error that is written over again."""
+    """How many Pythons are done, on one line of standard error that is overwritten."""
 
     def __init__(self) -> None:
         """Begin with nothing written."""
@@ -223,7 +230,7 @@ class Counted:
             self.said = said
 
     def clear(self) -> None:
-        """Leave the line empty."""
+        """Clear the line."""
         sys.stderr.write("\r" + " " * len(self.said) + "\r")
         sys.stderr.flush()
 
@@ -237,14 +244,14 @@ def standard_input(origins: Sequence[str]) -> BinaryIO:
 
 
 def long(text: str) -> bool:
-    """Tell whether a person reads this at a terminal that cannot show all of it at once."""
+    """Return whether a person reads this at a terminal that cannot show all of it at once."""
     if not (sys.stdout.isatty() and sys.stdin and sys.stdin.isatty()) or os.environ.get("TERM") == "dumb":
         return False
     return text.count("\n") >= shutil.get_terminal_size().lines
 
 
 def paged(text: str) -> bool:
-    """Show the text in the user's pager, by default ``less``, and tell whether that could be started."""
+    """Show the text in the user's pager, by default ``less``, and return whether it could be started."""
     import subprocess
 
     try:

@@ -32,7 +32,7 @@ ONNX = "onnxruntime"
 
 
 class Traced(str, Enum):
-    """The forms of a trace: for people, for programs, as a page, and for Perfetto or chrome://tracing."""
+    """The formats of a trace: for people, for programs, as a page, and for Perfetto or chrome://tracing."""
 
     TEXT = "text"
     JSON = "json"
@@ -47,16 +47,14 @@ def trace(
     context: typer.Context,
     *,
     model: Annotated[Named, typer.Option("--model", help="The model to follow.")] = "mlp",
-    size: Annotated[Sized, typer.Option("--size", help="How large it is.")] = "small",
+    size: Annotated[Sized, typer.Option("--size", help="Size of the model.")] = "small",
     precision: Annotated[
         Precise | None,
         typer.Option(
             "--precision", help="Precision of weights and tensors.", show_default="bf16 on a GPU, fp32 on a CPU"
         ),
     ] = None,
-    cpu: Annotated[
-        bool, typer.Option("--cpu", help="Also run it on the CPU; without a GPU, on the CPU alone.")
-    ] = False,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Also run it on the CPU; without a GPU, only there.")] = False,
     gpu: Annotated[int, typer.Option("--gpu", min=0, metavar="N", help="A GPU, by its CUDA index.")] = 0,
     framework: Annotated[
         Framework | None, typer.Option("--framework", help="Run it in this framework of the chosen Python instead.")
@@ -82,10 +80,10 @@ def trace(
     timeout: Timeout = None,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Show every kernel, and the layers on the CPU beside those on the GPU."),
+        typer.Option("--verbose", "-v", help="Show every kernel, and the layers on the CPU next to those on the GPU."),
     ] = False,
 ) -> None:
-    """Follow a small model through the seven steps by which a GPU runs it, each timed and held against its limit."""
+    """Follow a small model through the seven steps of running it on a GPU, each timed and compared with its limit."""
     from gpustack.trace.steps import Asked
 
     wanted = places(context, written, outputs)
@@ -93,11 +91,11 @@ def trace(
     if gpu and (framework or onnx):
         raise UsageError("--gpu is for gpustack's own run; a framework takes the first that CUDA_VISIBLE_DEVICES shows")
     if onnx is not None and framework not in {None, ONNX}:
-        raise UsageError(f"--onnx is run by {ONNX}, not by {framework}")
+        raise UsageError(f"--onnx runs in {ONNX}, not in {framework}")
     if onnx is not None and (own := _typed(context, "model", "size", "precision")):
-        raise UsageError(f"--onnx brings its own model: --{own} does not go with it")
+        raise UsageError(f"--onnx brings its own model: --{own} cannot be combined with it")
     if onnx is not None and not onnx.is_file():
-        raise InputError(f"{onnx} does not exist, or is no file")
+        raise InputError(f"{onnx} does not exist, or is not a file")
     asked = Asked(
         model=model,
         size=size,
@@ -124,8 +122,8 @@ def _refuse(given: dict[str, object]) -> None:
     ):
         other = next((name for name in others if name in named), None)
         if one in named and other:
-            why = "what is recorded is judged, not run" if one == "--from" else "a framework runs on what it finds"
-            raise UsageError(f"{one} and {other} do not go together: {why}")
+            why = "a recording is judged, not run" if one == "--from" else "a framework runs on what it finds"
+            raise UsageError(f"{one} and {other} cannot be combined: {why}")
 
 
 def _typed(context: typer.Context, *names: str) -> str | None:
@@ -134,7 +132,7 @@ def _typed(context: typer.Context, *names: str) -> str | None:
 
 
 def _judged(words: str) -> Report:
-    """Return what is behind the words in which a framework refused a step."""
+    """Return the cause behind a framework's error in a step."""
     from gpustack.diagnose.engine import judge
     from gpustack.imports.texts import take
     from gpustack.matrix import Matrix
@@ -158,7 +156,7 @@ def _recorded(origins: list[str], asked: Asked) -> Trace:
 
 
 def _followed(asked: Asked, *, cpu: bool) -> Trace:
-    """Return the trace of a run here: in a framework, on the GPU, on both, or on the CPU alone."""
+    """Return the trace of a run here: in a framework, on the GPU, on both, or on the CPU only."""
     progress = _progress()
     try:
         if asked.framework:
@@ -177,7 +175,7 @@ def _on_gpu(asked: Asked, progress: Progress) -> Trace:
 
 
 def _beside(asked: Asked, progress: Progress) -> Trace:
-    """Return the trace on the GPU with the CPU's beside it; where there is no GPU, the CPU's alone."""
+    """Return the trace on the GPU next to the CPU's; without a GPU, only the CPU's."""
     from gpustack.trace import beside, following, reference
     from gpustack.trace.models import build
 

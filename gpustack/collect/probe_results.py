@@ -58,19 +58,14 @@ def plain(value: object, depth: int = MOST_DEPTH) -> JsonValue:
     if isinstance(value, str):
         return value[:MOST_TEXT]
     if value is None or isinstance(value, int | float):
-        return _counted(value)
+        if isinstance(value, float):
+            return value if value - value == 0 else None
+        return value if isinstance(value, int) and -MOST_NUMBER < value < MOST_NUMBER else None
     if isinstance(value, Mapping):
         return {str(key)[:MOST_TEXT]: plain(held, depth - 1) for key, held in value.items()}
     if isinstance(value, list | tuple):
         return tuple(plain(held, depth - 1) for held in value)
     return str(value)[:MOST_TEXT]
-
-
-def _counted(value: object) -> JsonValue:
-    """Return a number where anybody can count with it, else None: it has an end, and is none that no machine holds."""
-    if isinstance(value, float):
-        return value if value - value == 0 else None
-    return value if isinstance(value, int) and -MOST_NUMBER < value < MOST_NUMBER else None
 
 
 def _component(replies: Sequence[Reply], beside: Container[str | None]) -> Component:

@@ -25,7 +25,7 @@ from gpustack.model.matrix_answer import MatrixUpdate, RowChange
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from gpustack.matrix import Matrix
@@ -69,13 +69,7 @@ def _onnxruntime(cuda: re.Match[str]) -> Row:
 PARTS = (
     Part(component="pytorch", distribution="torch", table="torch_wheels", part="patches", key="torch", read=_torch),
     Part(component="jax", distribution="jax", table="jax", part="releases", key="jax"),
-    Part(
-        component="tensorflow",
-        distribution="tensorflow",
-        table="tensorflow",
-        part="pins",
-        key="tensorflow",
-    ),
+    Part(component="tensorflow", distribution="tensorflow", table="tensorflow", part="pins", key="tensorflow"),
     Part(
         component="onnxruntime",
         distribution="onnxruntime-gpu",
@@ -137,7 +131,10 @@ def _compare(part: Part, matrix: Matrix, index: Index) -> Iterator[tuple[str, Ou
     """Yield for each release its name and what became of it."""
     rows: Mapping[str, Row] = {row[part.key]: row for row in matrix.table(part.table)[part.part]}
     try:
-        asked = _asked(part, rows, index.versions(part.distribution))
+        newest = max(map(Version, rows))
+        keys = {_key(part, one): one for one in index.versions(part.distribution)}
+        new = [(key, one) for key, one in keys.items() if Version(key) > newest][-MOST_NEW:]
+        asked = [(key, one) for key, one in keys.items() if Version(key) == newest] + new
     except NothingSeenError as error:
         yield part.distribution, error
         return
@@ -152,14 +149,6 @@ def _release(part: Part, index: Index, key: str, row: Row | None, version: str) 
         return _change(part, key, row, index.metadata(part.distribution, version), version)
     except NothingSeenError as error:
         return error
-
-
-def _asked(part: Part, rows: Iterable[str], versions: Sequence[Version]) -> list[tuple[str, Version]]:
-    """Return the releases to read: that of the newest row, and the newest of those that have none yet."""
-    newest = max(map(Version, rows))
-    keys = {_key(part, one): one for one in versions}
-    new = [(key, one) for key, one in keys.items() if Version(key) > newest][-MOST_NEW:]
-    return [(key, one) for key, one in keys.items() if Version(key) == newest] + new
 
 
 def _key(part: Part, version: Version) -> str:

@@ -248,14 +248,7 @@ class Crew:
         self.replies.append(Reply(system=system, environment=task.environment, answer=said, deep=task.deep))
 
     def _fail(
-        self,
-        task: Task,
-        system: System,
-        how: str,
-        seconds: float = 0.0,
-        *,
-        asked: bool = True,
-        step: str | None = None,
+        self, task: Task, system: System, how: str, seconds: float = 0.0, *, asked: bool = True, step: str | None = None
     ) -> None:
         reply = Reply(system=system, environment=task.environment, failure=how, asked=asked, deep=task.deep)
         self.replies.append(replace(reply, seconds=seconds, step=step))

@@ -29,7 +29,14 @@ def compare(before: Report, after: Report, paths: tuple[str, str] = ("", "")) ->
     """Return what is not the same about two reports, what matters first; ``paths`` are where they were read."""
     changed = changes(before, after)
     parts = {one.component for one in changed}
-    findings = tuple(_findings(before, after, parts))
+    then = {fingerprint.common(one.key, before): one for one in before.findings}
+    now = {fingerprint.common(one.key, after): one for one in after.findings}
+    told = [
+        _told(then.get(key), now.get(key), parts)
+        for key in dict.fromkeys((*now, *then))
+        if key not in then or key not in now or then[key].severity is not now[key].severity
+    ]
+    findings = tuple(iter(sorted(told, key=_weight)))
     tied = (replace(one, matters=tuple(_resting(one.component, findings))) for one in changed)
     seen = {one.id for one in before.components} & {one.id for one in after.components}
     return Difference(
@@ -70,21 +77,6 @@ def _side(report: Report, path: str) -> Side:
 
 
 # Findings.
-
-
-def _findings(before: Report, after: Report, parts: set[str]) -> Iterator[Told]:
-    """Return the findings that are not in both, or weigh otherwise, the gravest first; new ones before others.
-
-    A finding is the same where only the folder of the chosen Python differs.
-    """
-    then = {fingerprint.common(one.key, before): one for one in before.findings}
-    now = {fingerprint.common(one.key, after): one for one in after.findings}
-    told = [
-        _told(then.get(key), now.get(key), parts)
-        for key in dict.fromkeys((*now, *then))
-        if key not in then or key not in now or then[key].severity is not now[key].severity
-    ]
-    return iter(sorted(told, key=_weight))
 
 
 def _told(before: Finding | None, after: Finding | None, parts: set[str]) -> Told:
@@ -130,7 +122,7 @@ def _component(then: Component, now: Component, reports: tuple[Report, Report]) 
     if both <= NOT_HERE or (Status.UNKNOWN in both and both & NOT_HERE) or both == {Status.UNKNOWN}:
         return
     if both & NOT_HERE:
-        old, new = (_present(one) if one.status in HERE else None for one in (then, now))
+        old, new = (one.version or one.status.value if one.status in HERE else None for one in (then, now))
         yield _changed(now.id, now.layer, "version", old, new)
         return
     if then.status is not now.status:
@@ -216,10 +208,6 @@ def _paired(
 
 def _common(text: str | None, report: Report) -> str | None:
     return fingerprint.common(text, report) if text else text
-
-
-def _present(component: Component) -> str:
-    return component.version or component.status.value
 
 
 def _changed(

@@ -35,19 +35,17 @@ TOPOLOGY = sh("nvidia-smi topo -m")
 FABRIC = sh("systemctl status nvidia-fabricmanager")
 DEEP = sh("gpustack doctor --deep")
 
-_VERSIONS = (
-    "The CUDA version of build and driver, and the GPU's compute capability compared with the build's, decide it."
-)
-_DRIVER = "The release of the module in memory, of the libraries and of the packages decide it."
+_VERSIONS = "Compare the CUDA versions of build and driver, and the GPU's compute capability with the build's list."
+_DRIVER = "Compare the releases of the module in memory, the libraries and the packages."
 _MODULE = "The kernel log shows whether the module is built, loaded or refused."
 _BUILD = "The log of the build names what failed; its first error counts."
-_LIBRARIES = "Which copy of the library the loader finds first decides it."
-_PACKAGES = "The versions and build tags of the packages that have to fit decide it."
+_LIBRARIES = "See which copy of the library the loader finds first."
+_PACKAGES = "Compare the versions and build tags of the packages that must match."
 _LOG = "The kernel log around the failure names the fault and the GPU."
-_CONTAINER = "The same command on the host and in a container tells which of the two is at fault."
-_AMD = "Which GPUs the kernel driver supports and who may open its nodes decide it."
-_INTEL = "Whether the runtime lists a GPU, and which libraries it finds, decide it."
-_FABRIC = "State and release of the fabric manager, beside the driver's, decide it."
+_CONTAINER = "The same command on the host and in a container shows which of the two is at fault."
+_AMD = "See which GPUs the kernel driver supports and who may open its nodes."
+_INTEL = "See whether the runtime lists a GPU, and which libraries it finds."
+_FABRIC = "Check the fabric manager's state, and compare its release with the driver's."
 
 # What decides, and for which findings.
 _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
@@ -77,7 +75,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         ),
     ),
     (
-        "The GPU's PCI id beside the flavour and branch of the module decides it.",
+        "Compare the GPU's PCI id with the flavour and branch of the module.",
         (KERNEL_LOG, MODULE, ON_BUS),
         (
             "open-module-unsupported-gpu closed-module-unsupported-gpu"
@@ -99,12 +97,12 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         ),
     ),
     (
-        "Link width and speed of the GPU and the ports above it under load, and the firmware's BAR windows, decide it.",
+        "Check the link width and speed of the GPU and the ports above it under load, and the firmware's BAR windows.",
         (LINK, sh("sudo lspci -vv | grep -E 'LnkCap|LnkSta|Region|ACSCtl'"), KERNEL_LOG),
         "bios-bar-setting pcie-link-degraded pcie-errors",
     ),
     (
-        "Whether direct copies are correct, and what is between the GPUs, decide it.",
+        "Check whether direct copies are correct, and what is between the GPUs.",
         (TOPOLOGY, sh("sudo lspci -vvv | grep -i acsctl"), sh("cat /proc/cmdline")),
         "iommu-acs-p2p nvlink-inactive rdma-port-degraded nccl-network-fault",
     ),
@@ -114,7 +112,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         "fabric-manager-not-running fabric-manager-version-mismatch fabric-state",
     ),
     (
-        "The MIG mode, the instances, and those that the program was given decide it.",
+        "Check the MIG mode, the instances, and those that the program was given.",
         (sh("nvidia-smi -L"), sh("nvidia-smi mig -lgi"), LIBRARY_PATH),
         "mig-enabled-no-instance mig-multiple-devices cuda-visible-devices-invalid",
     ),
@@ -126,8 +124,8 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
             " container-cgroup-lost-devices docker-snap container-capabilities-missing cdi-spec-stale"
         ),
     ),
-    ("The size of shared memory inside the container decides it.", (sh("df -h /dev/shm"),), "container-shm-too-small"),
-    ("The limit inside the job or container decides it.", (sh("ulimit -l"),), "memlock-too-small"),
+    ("Check the size of shared memory inside the container.", (sh("df -h /dev/shm"),), "container-shm-too-small"),
+    ("Check the limit inside the job or container.", (sh("ulimit -l"),), "memlock-too-small"),
     (
         _LIBRARIES,
         (LOADER, LIBRARY_PATH, PACKAGES),
@@ -148,17 +146,17 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         ),
     ),
     (
-        "The Python, and the versions that are offered for it, decide it.",
+        "Check the Python version, and which releases are offered for it.",
         (sh("python -VV"),),
         "python-version-no-wheel",
     ),
     (
-        "The C and C++ libraries here, compared with what the program needs, decide it.",
+        "Compare the C and C++ libraries here with what the program needs.",
         (sh("ldd --version"), sh("strings /lib/x86_64-linux-gnu/libstdc++.so.6 | grep GLIBCXX | tail -n 3")),
         "glibc-too-old libstdcxx-too-old",
     ),
     (
-        "The toolkit, the compiler and the GPU, each with its version, decide it.",
+        "Compare the versions of the toolkit and the compiler, and the GPU's architecture.",
         (NVCC, sh("gcc --version"), CAPABILITY, TORCH),
         (
             "toolkit-too-old-for-arch arch-dropped-by-toolkit"
@@ -172,22 +170,22 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
     ),
     (_INTEL, (SYCL, sh("clinfo -l"), NODES), "intel-level-zero-missing oneapi-env-not-sourced xe-survivability-mode"),
     (
-        "Where libcuda comes from inside WSL decides it.",
+        "See where libcuda comes from inside WSL.",
         (LOADER, sh("ls -l /usr/lib/wsl/lib"), sh("dpkg -l | grep nvidia")),
         "wsl-linux-driver-installed",
     ),
     (
-        "What the loaders of OpenCL and Vulkan find decides it.",
+        "See what the loaders of OpenCL and Vulkan find.",
         (sh("clinfo -l"),),
         "opencl-icd-broken vulkan-icd-broken",
     ),
-    ("Who holds memory on the GPU decides it.", (SMI,), "gpu-memory-held sibling-differs"),
-    ("What the GPU is bound to decides it.", (ON_BUS, LOADED), "gpu-passed-through"),
+    ("See who holds memory on the GPU.", (SMI,), "gpu-memory-held sibling-differs"),
+    ("See which driver the GPU is bound to.", (ON_BUS, LOADED), "gpu-passed-through"),
 )
 _BY_FINDING: Mapping[str, Decide] = {
     finding: Decide(text=text, commands=commands) for text, commands, findings in _TABLE for finding in findings.split()
 }
-ANY = Decide(text="What gpustack sees on the machine itself decides it.", commands=(DEEP,))
+ANY = Decide(text="Run gpustack on the machine itself.", commands=(DEEP,))
 
 
 def decide(finding: str) -> Decide:

@@ -267,7 +267,7 @@ def off_path(folders: Iterable[str], what: str, verify: Command) -> Fix:
     """Return how to take folders off LD_LIBRARY_PATH; where none is known, those of CUDA's stubs."""
     dropped = [sh("-e {folder}", folder=PATH(folder)) for folder in folders] or [sh("-e /usr/local/cuda/lib64/stubs")]
     return Fix(
-        text=f"Take {what} off LD_LIBRARY_PATH, here and where your shell, module or image sets it.",
+        text=f"Remove {what} from LD_LIBRARY_PATH, here and wherever your shell, module or image sets it.",
         commands=(
             sh(
                 "export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -vxF {dropped} | paste -sd:)",

@@ -74,7 +74,7 @@ def _onnxruntime(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None:
                 sh("{python} -m pip uninstall -y onnxruntime onnxruntime-gpu", python=build.python),
                 sh("{python} -m pip install {wanted}", python=build.python, wanted=wanted),
             )
-            return f"Install onnxruntime-gpu, made for CUDA {one.cuda}, in the place of this one.", commands
+            return f"Install onnxruntime-gpu, made for CUDA {one.cuda}, instead of this one.", commands
     return None
 
 
@@ -122,7 +122,7 @@ def companions_fix(facts: Facts, matrix: Matrix, package: str) -> Fix:
     tag = (build.copy.build if build else None) or (f"cu{cuda.major}{cuda.minor}" if cuda else None)
     page = (installing.index(tag),) if BUILD_TAG.holds(tag) else ()
     return Fix(
-        text=f"Install torch and {package} of one release, in one command, from one index.",
+        text=f"Install matching releases of torch and {package} in one command, from one index.",
         commands=(installing.install(facts, environment, wanted, *page, sh("--force-reinstall --no-deps")),),
         verify=verify,
     )
@@ -203,7 +203,7 @@ INSTALLED: Mapping[str, tuple[str, tuple[str, ...], str, Command]] = {
         sh('python -c "import jax; print(jax.devices())"'),
     ),
     "tensorflow": (
-        "Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
+        "Install the CUDA build (on Windows only TensorFlow up to 2.10 has one, or use WSL2).",
         ("tensorflow-cpu",),
         "tensorflow[and-cuda]",
         sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
@@ -216,7 +216,7 @@ INSTALLED: Mapping[str, tuple[str, tuple[str, ...], str, Command]] = {
     ),
 }
 NIX = fixes.advice(
-    "Take torch-bin (formerly pytorch-bin), or set cudaSupport = true in the configuration of nixpkgs.",
+    "Use torch-bin (formerly pytorch-bin), or set cudaSupport = true in the nixpkgs configuration.",
     sh("nix-shell -p python3Packages.torch-bin"),
     verify=fixes.TORCH_SEES,
 )
@@ -236,7 +236,7 @@ def paddle(facts: Facts, matrix: Matrix) -> Fix:
     tag = BUILD_TAG("cu118" if highest and highest < PADDLE_CUDA else "cu126")
     index = sh("python -m pip install paddlepaddle-gpu -i {index}/{tag}/", index=ADDRESS(PADDLE_INDEX), tag=tag)
     return fixes.advice(
-        "Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA version.",
+        "Install the CUDA build from Paddle's own index; its installation guide has one for each CUDA version.",
         sh("python -m pip uninstall -y paddlepaddle"),
         index,
         verify=sh('python -c "import paddle; paddle.utils.run_check()"'),

@@ -41,7 +41,7 @@ def explain(words: Sequence[str], matrix: Matrix) -> Explanation:
     entries = tuple(_entries(matrix))
     known = _index(entries)
     listed, missing = mentioned(text, matrix)
-    told = [make() for make in _looked_up(text, known)]
+    told = [make() for make in next((known[form] for form in spellings(text) if form in known), ())]
     if not told:
         told += [*_with_messages(text, listed, matrix), *_judged(text, matrix)]
     if not any(one.kind is not Kind.MESSAGE or one.findings for one in told) and not missing:
@@ -102,10 +102,6 @@ def _index(entries: Iterable[Entry]) -> Mapping[str, Sequence[Make]]:
         for other in (SUFFIX.sub("", name), *others):
             also.setdefault(squash(other), []).append(make)
     return {form: list(dict.fromkeys((*own.get(form, ()), *also.get(form, ())))) for form in (*own, *also)}
-
-
-def _looked_up(text: str, known: Mapping[str, Sequence[Make]]) -> Sequence[Make]:
-    return next((known[form] for form in spellings(text) if form in known), ())
 
 
 def _judged(text: str, matrix: Matrix) -> Iterator[Meaning]:

@@ -18,7 +18,6 @@ from gpustack.model.matrix_answer import Kind, Meaning
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.amd_intel import GfxTarget
     from gpustack.model.report import Candidate
 
 LONGEST = 60  # letters of a GPU's name
@@ -48,7 +47,18 @@ def gpu(text: str, matrix: Matrix) -> Iterator[Meaning]:
         known = topics.of_architecture(architecture)
         yield replace(known, title=f"{text} is a GPU of {known.title}")
     elif target:
-        yield _of_target(target)
+        yield (
+            Meaning(
+                kind=Kind.ARCHITECTURE,
+                id=target.gfx,
+                title=f"{target.generation}: an architecture of AMD's GPUs, such as {', '.join(target.names)}.",
+                layer=Layer.HARDWARE,
+                stands_on=("amd-gpu",),
+                see=("rocminfo | grep -E 'Marketing Name|gfx'",),
+                findings=topics.leads(("rocm-gfx-unsupported", "gpu-unsupported-by-kfd")),
+                row=target.row,
+            )
+        )
 
 
 def shared(text: str, matrix: Matrix, *, exact: bool) -> Iterator[Meaning]:
@@ -74,20 +84,6 @@ def _telling(word: str, matrix: Matrix) -> bool:
     found = re.compile(rf"(?<![a-z\\]){re.escape(word)}(?![a-z])", re.IGNORECASE)
     said = (one.match for one in patterns(matrix))
     return any(map(found.search, said)) or any(found.search(" ".join(topics.text(one))) for one in topics.ids())
-
-
-def _of_target(one: GfxTarget) -> Meaning:
-    """Return what is known of a target of AMD's GPUs."""
-    return Meaning(
-        kind=Kind.ARCHITECTURE,
-        id=one.gfx,
-        title=f"{one.generation}: an architecture of AMD's GPUs, such as {', '.join(one.names)}.",
-        layer=Layer.HARDWARE,
-        stands_on=("amd-gpu",),
-        see=("rocminfo | grep -E 'Marketing Name|gfx'",),
-        findings=topics.leads(("rocm-gfx-unsupported", "gpu-unsupported-by-kfd")),
-        row=one.row,
-    )
 
 
 def _of_likely(words: str, ranked: Sequence[Candidate]) -> Meaning:

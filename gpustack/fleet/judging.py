@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from gpustack import __version__
+from gpustack import __version__, plugins
 from gpustack.fleet import drift, launching, looking, nodes
 from gpustack.matrix import Matrix
 from gpustack.model.fleet import Changed, Drift, FleetDifference, FleetReport, Missing, NodeClass, Turned
@@ -123,8 +123,9 @@ class _processes:  # noqa: N801 - used as a function is
 
     def __init__(self, workers: int | None, count: int, *, ray: bool) -> None:
         wanted = workers or len(os.sched_getaffinity(0))
-        self.pool = ProcessPoolExecutor(wanted) if not ray and wanted > 1 and count > FEW else None
-        self.actors = launching.ray_pool(workers) if ray else None
+        alone, begin = ray or wanted == 1 or count <= FEW, partial(plugins.load, plugins.folders())
+        self.pool = None if alone else ProcessPoolExecutor(wanted, initializer=begin)
+        self.actors = launching.ray_pool(workers, begin) if ray else None
 
     def __enter__(self) -> Callable[..., Iterator[Any]]:
         if self.actors is None:

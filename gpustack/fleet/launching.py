@@ -157,10 +157,10 @@ def _ray() -> Any:  # noqa: ANN401 - Ray, which only this engine needs
     return ray
 
 
-def ray_pool(workers: int | None) -> Any:  # noqa: ANN401 - Ray's
-    """Return a pool of so many processes of the cluster, or one for each of its cores."""
+def ray_pool(workers: int | None, begin: Callable[[], object]) -> Any:  # noqa: ANN401 - Ray's
+    """Return a pool of so many processes of the cluster, or one for each of its cores, each of which begins so."""
     _ray()
-    return importlib.import_module("ray.util.multiprocessing").Pool(workers)
+    return importlib.import_module("ray.util.multiprocessing").Pool(workers, begin)
 
 
 @cache

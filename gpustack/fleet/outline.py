@@ -14,6 +14,7 @@ from hashlib import blake2b
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from gpustack.diagnose import rulebook
 from gpustack.diagnose.requirements.states import UPTIME
 from gpustack.matrix.facts import Schema
 from gpustack.matrix.subjects import fleet, health
@@ -115,6 +116,7 @@ class Outlines:
         self.roots: dict[str, Step] = {}
         self.made: dict[tuple[str, str], Part] = {}
         self.timed = False
+        self.whole = bool(rulebook.ADDED)  # rules of plugins may read any fact as it is
         duties: tuple[health.Duty, ...] = (*health.states(matrix), *health.limits(matrix), *health.alikes(matrix))
         for duty in duties:
             if isinstance(duty, health.Limit):
@@ -224,12 +226,12 @@ class Outlines:
         nodes = step.node.below if step.node else {}
         node = nodes.get(name) or (nodes.get(EACH) if name != EVERY else None)
         fact, key = node.fact if node else None, (step.component, path)
-        exact, informational = key in self.exact, bool(fact and fact.informational)
+        exact, informational = self.whole or key in self.exact, bool(fact and fact.informational)
         step.below[name] = Step(
             component=step.component,
             path=path,
             node=node,
-            judged=name != UPTIME and (exact or not informational),  # which rates alone read
+            judged=self.whole or (name != UPTIME and (exact or not informational)),  # which rates alone read
             stable=name not in self.identity,
             limits=() if exact else tuple(self.limits.get(key, ())),
             above=() if exact else tuple(self.above.get(key, ())),

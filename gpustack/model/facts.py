@@ -18,6 +18,38 @@ if TYPE_CHECKING:
 else:
     JsonValue = object
 
+# What people call a component whose id spells it differently; an id that is missing here is its own name.
+PRODUCTS: Mapping[str, str] = {
+    "nvidia-driver": "NVIDIA driver",
+    "cuda-toolkit": "CUDA toolkit",
+    "pytorch": "PyTorch",
+    "tensorflow": "TensorFlow",
+    "jax": "JAX",
+    "onnxruntime": "ONNX Runtime",
+    "vllm": "vLLM",
+    "cudnn": "cuDNN",
+    "nccl": "NCCL",
+    "cublas": "cuBLAS",
+    "cublaslt": "cuBLASLt",
+    "tensorrt": "TensorRT",
+    "triton": "Triton",
+    "cupy": "CuPy",
+    "numpy": "NumPy",
+    "nvml": "NVML",
+    "opencl": "OpenCL",
+    "vulkan": "Vulkan",
+    "rocm": "ROCm",
+    "gcc": "GCC",
+    "clang": "Clang",
+    "python": "Python",
+    "flash-attention": "flash-attn",
+}
+
+
+def product(component: str) -> str:
+    """Return what people call a component: ``pytorch`` is PyTorch."""
+    return PRODUCTS.get(component, component)
+
 
 class Layer(str, Enum):
     """The layers of the stack, bottom first, and the two beside them."""

@@ -28,8 +28,7 @@ class Gpus:
     """How many GPUs there must be, and of which kind every one of them must be."""
 
     count: int | str = field(
-        default=">=1",
-        metadata=_key('How many: a number (0 for none; more are a warning), or a range such as ">=4".'),
+        default=">=1", metadata=_key('How many: a number (0 for none; more are a warning), or a range such as ">=4".')
     )
     name: tuple[str, ...] = field(
         default=(), metadata=_key('The name, or several; * stands for anything: "NVIDIA H200*".', **_WORDS)
@@ -87,8 +86,7 @@ class InUse:
         default=None, metadata=_key("The most memory in use on any GPU, in MiB.", type="integer", minimum=0)
     )
     processes: tuple[str, ...] | None = field(
-        default=None,
-        metadata=_key("The processes that may be on a GPU, by name; none: [].", **_WORDS),
+        default=None, metadata=_key("The processes that may be on a GPU, by name; none: [].", **_WORDS)
     )
 
 

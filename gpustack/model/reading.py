@@ -131,7 +131,8 @@ def _mapped(name: Any, value: Any) -> Reader:  # noqa: ANN401 - hints
 
 
 def _record(kind: type) -> Reader:
-    hints = _hints(kind)
+    owners = [one for one in reversed(kind.__mro__) if "__annotations__" in vars(one)]
+    hints = {name: _meant(text, one.__module__) for one in owners for name, text in one.__annotations__.items()}
     held = {one: _reader_of(one, hints[one.name]) for one in fields(kind) if one.init}
     wholes = [(one.name, read) for one, read in held.items() if "whole" in one.metadata]
     keyed = [(one.name, _key(one), read) for one, read in held.items() if "whole" not in one.metadata]
@@ -153,12 +154,6 @@ def _record(kind: type) -> Reader:
             raise
 
     return read
-
-
-def _hints(kind: type) -> Mapping[str, Any]:
-    """Return the types of all fields, as ``typing.get_type_hints`` does: most words are the same in all of a module."""
-    owners = [one for one in reversed(kind.__mro__) if "__annotations__" in vars(one)]
-    return {name: _meant(text, one.__module__) for one in owners for name, text in one.__annotations__.items()}
 
 
 @cache

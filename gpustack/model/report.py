@@ -61,7 +61,7 @@ class Because:
 
     component: str
     fact: str
-    value: JsonValue
+    value: JsonValue = field(hash=False)  # a table where a report of somebody else's holds one
     source: str = ""
     strength: Strength = Strength.MEASURED
 

@@ -35,7 +35,13 @@ def write(path: Path, content: str | bytes) -> None:
     """
     data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
-        _put(path, data)
+        ours = _descriptor(path)
+        if ours is not None:
+            _all(ours, data)
+        elif path.exists() or path.is_symlink():
+            _over(path, data)
+        else:
+            _replace(path, data, None)
     except BrokenPipeError:
         return
     except OSError as error:
@@ -54,16 +60,6 @@ def append(path: Path, data: bytes) -> None:
                 raise
     except OSError as error:
         raise OutputError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _put(path: Path, data: bytes) -> None:
-    ours = _descriptor(path)
-    if ours is not None:
-        _all(ours, data)
-    elif path.exists() or path.is_symlink():
-        _over(path, data)
-    else:
-        _replace(path, data, None)
 
 
 def _over(path: Path, data: bytes) -> None:
@@ -93,7 +89,16 @@ def _over_open(path: Path, held: int, data: bytes) -> None:
     except OSError as error:
         if error.errno not in NO_NEW_FILE:
             raise
-        _overwrite(held, data, state.st_size)
+        try:
+            os.posix_fallocate(held, 0, len(data) or 1)
+        except OSError:
+            os.ftruncate(held, state.st_size)
+            raise
+        try:
+            _all(held, data)
+        finally:
+            os.ftruncate(held, len(data))
+        os.fsync(held)
 
 
 def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
@@ -114,20 +119,6 @@ def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
     except BaseException:  # Ctrl-C too
         made.unlink(missing_ok=True)
         raise
-
-
-def _overwrite(held: int, data: bytes, size: int) -> None:
-    """Write over an open file that cannot be replaced; it is left as it was where there is no room."""
-    try:
-        os.posix_fallocate(held, 0, len(data) or 1)
-    except OSError:
-        os.ftruncate(held, size)
-        raise
-    try:
-        _all(held, data)
-    finally:
-        os.ftruncate(held, len(data))
-    os.fsync(held)
 
 
 def _all(handle: int, data: bytes) -> None:

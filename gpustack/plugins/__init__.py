@@ -29,7 +29,7 @@ class Loaded:
 
     plugins: list[Plugin] = field(default_factory=list)
     faults: list[Unseen] = field(default_factory=list)
-    places: set[str] = field(default_factory=set)
+    places: list[str] = field(default_factory=list)
 
 
 LOADED = Loaded()
@@ -45,14 +45,14 @@ def load(folders: Sequence[str | os.PathLike[str]] | None = None) -> Sequence[st
         if not Path(one, FILE).is_file():
             raise UsageError(f"--plugins {one}: a plugin is a folder with {FILE}; there is none")
     named += [one for one in os.environ.get(VARIABLE, "").split(os.pathsep) if one]
-    found = [*((one, Path(one)) for one in named), *_installed()]
+    found = [*((one, Path(one).absolute()) for one in named), *_installed()]
     new = [(origin, folder) for origin, folder in found if str(folder) not in LOADED.places]
     if new:
         from gpustack.model.facts import Unseen  # noqa: PLC0415 - nobody pays for plugins who has none
         from gpustack.plugins.reading import take  # noqa: PLC0415
 
         for origin, folder in new:
-            LOADED.places.add(str(folder))
+            LOADED.places.append(str(folder))
             plugin, why = take(folder, origin, LOADED.plugins)
             if plugin:
                 LOADED.plugins.append(plugin)
@@ -60,6 +60,11 @@ def load(folders: Sequence[str | os.PathLike[str]] | None = None) -> Sequence[st
                 remedy = f"correct {folder / FILE}, or remove the plugin"
                 LOADED.faults.append(Unseen(what=f"plugin {origin}", why=why, enable_by=remedy))
     return folders
+
+
+def folders() -> tuple[str, ...]:
+    """Return the folders of the plugins in use, for another process to load."""
+    return tuple(one for one in LOADED.places if Path(one, FILE).is_file())
 
 
 def noted(facts: Facts) -> Facts:

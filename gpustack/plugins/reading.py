@@ -14,16 +14,19 @@ from gpustack import matrix as tables
 from gpustack.collect import catalogue
 from gpustack.collect.catalogue import System
 from gpustack.diagnose import rulebook
+from gpustack.diagnose.requirements.counts import ENDS
 from gpustack.diagnose.requirements.records import Record, by_id
 from gpustack.diagnose.rule import Rule
 from gpustack.imports.deadline import OutOfTime, within
 from gpustack.matrix import Matrix
 from gpustack.matrix import facts as schema
-from gpustack.matrix.subjects.health import Limit, State
+from gpustack.matrix.subjects.health import Alike, Count, Duty, Limit, State
+from gpustack.matrix.subjects.known_bad import KnownBad
 from gpustack.matrix.subjects.messages import STATUS, Pattern
 from gpustack.model.facts import JsonValue
 from gpustack.model.reading import key, made
 from gpustack.model.report import Finding
+from gpustack.model.rows import Stated
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,7 +40,16 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
 MOST_BYTES, MOST_NAME = 1_000_000, 30
 RULE_SECONDS = 2.0  # one rule of a plugin, or its rules.py being read
-KEYS = ("schema", "name", "version", "summary", "systems", "facts", "states", "limits", "messages", "findings")
+ROWS: Mapping[str, tuple[type[Any], str]] = {
+    "states": (State, "health"),
+    "limits": (Limit, "health"),
+    "alike": (Alike, "health"),
+    "counts": (Count, "health"),
+    "combinations": (KnownBad, "known_bad"),
+    "messages": (Pattern, "messages_environment"),
+}  # each kind of row, and the table of ours that it stands beside
+LISTS = frozenset(ENDS)  # of GPUs
+KEYS = ("schema", "name", "version", "summary", "systems", "facts", *ROWS, "findings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +72,9 @@ class Plugin:
     facts: Mapping[str, Mapping[str, Mapping[str, JsonValue]]] = field(default_factory=dict)
     states: tuple[JsonValue, ...] = ()
     limits: tuple[JsonValue, ...] = ()
+    alike: tuple[JsonValue, ...] = ()
+    counts: tuple[JsonValue, ...] = ()
+    combinations: tuple[JsonValue, ...] = ()
     messages: tuple[JsonValue, ...] = ()
     findings: tuple[Text, ...] = ()
     rules: tuple[Rule, ...] = field(default=(), metadata=key("rules of rules.py", lambda _: ()))
@@ -70,7 +85,7 @@ class Plugin:
         """What it brings, counted."""
         counted = {
             ("system", "systems"): len(self.systems),
-            ("row", "rows"): len(self.states) + len(self.limits),
+            ("row", "rows"): sum(len(getattr(self, part)) for part in ROWS) - len(self.messages),
             ("message", "messages"): len(self.messages),
             ("finding", "findings"): len(self.findings) + len(self.rules),
             ("policy", "policies"): len(self.policies),
@@ -114,7 +129,7 @@ def read(folder: Path, origin: str) -> Plugin:
     rows = tuple(_checked(plugin))
     plugin = replace(plugin, rules=tuple(_rules(plugin, folder / "rules.py")))
     known = {*(one.id for one in plugin.findings), *(one.id for one in plugin.rules)}
-    lost = [one.finding for one in rows if isinstance(one, State | Limit) and one.finding not in known]
+    lost = [one.finding for one in rows if isinstance(one, Duty | Count) and one.finding not in known]
     if lost:
         raise ValueError(f"{lost[0]}: a row names this finding, and no block of [[findings]] says what it is")
     for one in plugin.policies.values():
@@ -127,20 +142,10 @@ def use(plugin: Plugin) -> None:
     catalogue.ADDED.extend(plugin.systems)
     rulebook.ADDED.update({one.id: one for one in plugin.rules})
     by_id().update({one.id: one for one in plugin.findings})
-    for place, rows in _rows(plugin).items():
-        held = tables.ADDED.get(place)
-        tables.ADDED[place] = [*(held or ()), *rows] if isinstance(rows, list) else {**dict(held or {}), **rows}
+    for part, (_, table) in ROWS.items():
+        tables.ADDED[table, part] = [*tables.ADDED.get((table, part), ()), *map(_thawed, getattr(plugin, part))]
+    tables.ADDED["facts", "facts"] = {**dict(tables.ADDED.get(("facts", "facts"), {})), **plugin.facts}
     schema.schema.cache_clear()
-
-
-def _rows(plugin: Plugin) -> Mapping[tuple[str, str], Any]:
-    """Return what goes into which table of the matrix."""
-    return {
-        ("health", "states"): list(map(_thawed, plugin.states)),
-        ("health", "limits"): list(map(_thawed, plugin.limits)),
-        ("messages_environment", "messages"): list(map(_thawed, plugin.messages)),
-        ("facts", "facts"): plugin.facts,
-    }
 
 
 def _thawed(value: JsonValue) -> Any:  # noqa: ANN401 - as TOML gives it
@@ -168,35 +173,39 @@ def _placed(system: System, folder: Path) -> System:
     return replace(system, data={**system.data, "probe": str(probe)})
 
 
-def _checked(plugin: Plugin) -> Iterator[State | Limit | Pattern]:
+def _checked(plugin: Plugin) -> Iterator[Stated | Pattern]:
     """Yield every row as its type; raises ValueError for a name of somebody else, and for a fact without a schema."""
-    duties: list[State | Limit] = [
-        *(_row(one, State, "states", number) for number, one in enumerate(plugin.states)),
-        *(_row(one, Limit, "limits", number) for number, one in enumerate(plugin.limits)),
-    ]
-    patterns = [_row(one, Pattern, "messages", number) for number, one in enumerate(plugin.messages)]
-    names = (
-        *(one.id for one in plugin.systems),
-        *plugin.facts,
-        *(text for one in duties for text in (one.name, one.finding)),
-        *(one.kind for one in patterns),
-        *(one.id for one in plugin.findings),
-    )
-    for one in names:
-        _own(one, plugin)
+    rows = [_row(one, part, number) for part in ROWS for number, one in enumerate(getattr(plugin, part))]
     facts = {(one.component, one.path): one for name, held in plugin.facts.items() for one in _facts(name, held)}
-    for duty in duties:
-        if not _known(duty.of, duty.path.text, facts):
-            raise ValueError(f"{duty.name}: no schema has the fact {duty.of} {duty.path.text}")
-    for pattern in patterns:
-        try:
-            pattern.compiled()
-        except re.error as error:
-            raise ValueError(f"{pattern.kind}: match: {error}") from error
-        for fact in pattern.facts:
-            if fact.path != STATUS and "{" not in fact.component and not _known(fact.component, fact.path, facts):
-                raise ValueError(f"{pattern.kind}: no schema has the fact {fact.component} {fact.path}")
-    yield from (*duties, *patterns)
+    for name in (*(one.id for one in plugin.systems), *plugin.facts, *(one.id for one in plugin.findings)):
+        _own(name, plugin)
+    for row in rows:
+        for name in _names(row):  # itself, and the finding that it yields
+            _own(name, plugin)
+        if isinstance(row, Duty) and not _known(row.of, row.path.text, facts):
+            raise ValueError(f"{row.name}: no schema has the fact {row.of} {row.path.text}")
+        if isinstance(row, Count) and (lost := {row.every, row.among} - LISTS):
+            raise ValueError(f"{row.name}: there is no list {min(lost)}: {', '.join(sorted(LISTS))} are compared")
+        if isinstance(row, Pattern):
+            _matches(row, facts)
+    yield from rows
+
+
+def _names(row: Duty | Count | KnownBad | Pattern) -> tuple[str, ...]:
+    if isinstance(row, Duty | Count):
+        return row.name, row.finding
+    return (row.id if isinstance(row, KnownBad) else row.kind,)
+
+
+def _matches(pattern: Pattern, facts: Mapping[tuple[str, str], Fact]) -> None:
+    """Raise ValueError for an expression that is none, and for a fact that nobody knows."""
+    try:
+        pattern.compiled()
+    except re.error as error:
+        raise ValueError(f"{pattern.kind}: match: {error}") from error
+    for fact in pattern.facts:
+        if fact.path != STATUS and "{" not in fact.component and not _known(fact.component, fact.path, facts):
+            raise ValueError(f"{pattern.kind}: no schema has the fact {fact.component} {fact.path}")
 
 
 def _own(name: str, plugin: Plugin) -> None:
@@ -213,9 +222,9 @@ def _facts(component: str, rows: Mapping[str, Mapping[str, Any]]) -> tuple[Fact,
         raise ValueError(f"facts of {component}: {error}") from error
 
 
-def _row(row: JsonValue, kind: type[Any], part: str, number: int) -> Any:  # noqa: ANN401 - what the type is
+def _row(row: JsonValue, part: str, number: int) -> Any:  # noqa: ANN401 - what its part holds
     try:
-        return made({"origin": part, **_thawed(row)}, kind)
+        return made({"origin": part, **_thawed(row)}, ROWS[part][0])
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{part}[{number}]{'' if str(error).startswith('.') else ': '}{error}") from error
 

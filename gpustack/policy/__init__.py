@@ -130,11 +130,16 @@ def _policy(table: Table) -> Policy:
     table.only(keys(Policy))
     gpus, bench = table.table("gpus"), table.table("bench")
     use, golden = table.table("in-use"), table.table("golden")
+    named = table.words("frameworks") or ()
+    for name in named:
+        if ALSO.get(name, name) not in FRAMEWORKS:
+            known = ", ".join(FRAMEWORKS)
+            raise table.wrong(f"whether {shown(name)} works cannot be checked; of these it can: {known}", "frameworks")
     return Policy(
         for_=Purpose(table.choice("for", [one.value for one in Purpose]) or Purpose.ANY),
         components=table.each("components", _component),
         gpus=_gpus(gpus) if gpus else None,
-        frameworks=_frameworks(table),
+        frameworks=tuple(ALSO.get(name, name) for name in named),
         ignore=tuple(map(_ignored, table.tables("ignore"))),
         raise_=tuple(map(_raised, table.tables("raise"))),
         bench=_figures(bench) if bench else Figures(),
@@ -169,15 +174,6 @@ def _gpus(table: Table) -> Gpus:
         compute_capability=capability and _range(table, "compute-capability", capability),
         memory_gib=table.number("memory-gib"),
     )
-
-
-def _frameworks(table: Table) -> tuple[str, ...]:
-    named = table.words("frameworks") or ()
-    for name in named:
-        if ALSO.get(name, name) not in FRAMEWORKS:
-            known = ", ".join(FRAMEWORKS)
-            raise table.wrong(f"whether {shown(name)} works cannot be checked; of these it can: {known}", "frameworks")
-    return tuple(ALSO.get(name, name) for name in named)
 
 
 def _ignored(table: Table) -> Ignored:

@@ -213,7 +213,7 @@ def _demands(wanted: Gpus) -> Iterator[Demand]:
         yield Demand(
             key=("gpus", "name"),
             wanted=" or ".join(wanted.name),
-            holds=lambda card: _named(card, wanted.name),
+            holds=lambda card: None if card.name is None else any(fnmatchcase(card.name, name) for name in wanted.name),
             tell=lambda card: card.name,
         )
     if (range_ := wanted.compute_capability) is not None:
@@ -251,10 +251,6 @@ def _row(demand: Demand, seen: Sequence[Card] | None, written: Written) -> Held:
         told = [f"{demand.tell(card) or 'not told'} at {card.place}" for card in named]
         return replace(row, found=_few(told), ok=False if wrong else None)
     return replace(row, found=_few(list(dict.fromkeys(filter(None, map(demand.tell, seen))))), ok=True)
-
-
-def _named(card: Card, names: Sequence[str]) -> bool | None:
-    return None if card.name is None else any(fnmatchcase(card.name, name) for name in names)
 
 
 def _capable(card: Card, wanted: str) -> bool | None:

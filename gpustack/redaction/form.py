@@ -257,12 +257,7 @@ ASSIGNED = (
         ),
         hints=("value",),
     ),
-    Form(
-        name="element of XML",
-        context="<name>value</name>",
-        find=after(r"<([\w.-]{1,60})>(?=[^<\n])"),
-        hints=("</",),
-    ),
+    Form(name="element of XML", context="<name>value</name>", find=after(r"<([\w.-]{1,60})>(?=[^<\n])"), hints=("</",)),
     Form(
         name="cookie or passphrase",
         context="the rest of the line after Cookie:, Set-Cookie: and passphrase:",

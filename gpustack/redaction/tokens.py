@@ -96,12 +96,7 @@ def visible(text: str) -> tuple[str, Sequence[int]]:
 def _token(name: str, pattern: str, hints: str) -> Form:
     """Return the form of a service's tokens, which count wherever they stand."""
     find = shape(rf"(?P<secret>{pattern})")
-    return Form(
-        name=name,
-        context="anywhere",
-        find=find,
-        hints=tuple(hints.split()),
-    )
+    return Form(name=name, context="anywhere", find=find, hints=tuple(hints.split()))
 
 
 TOKENS = (
@@ -120,31 +115,11 @@ TOKENS = (
         ),
         hints=("ssh-", "ecdsa-"),
     ),
-    _token(
-        "GitHub",
-        r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}",
-        "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
-    ),
-    _token(
-        "GitLab",
-        r"gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[\w-]{20,}|GR1348941[\w-]{20,}",
-        "gl gr1348941",
-    ),
-    _token(
-        "Hugging Face",
-        r"hf_[A-Za-z0-9]{20,}|api_org_[A-Za-z0-9]{20,}",
-        "hf_ api_org_",
-    ),
-    _token(
-        "NGC",
-        r"nvapi-[\w-]{20,}",
-        "nvapi-",
-    ),
-    _token(
-        "OpenAI, Anthropic, OpenRouter",
-        r"(?<![\w-])sk-[\w-]{20,}",
-        "sk-",
-    ),
+    _token("GitHub", r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_"),
+    _token("GitLab", r"gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[\w-]{20,}|GR1348941[\w-]{20,}", "gl gr1348941"),
+    _token("Hugging Face", r"hf_[A-Za-z0-9]{20,}|api_org_[A-Za-z0-9]{20,}", "hf_ api_org_"),
+    _token("NGC", r"nvapi-[\w-]{20,}", "nvapi-"),
+    _token("OpenAI, Anthropic, OpenRouter", r"(?<![\w-])sk-[\w-]{20,}", "sk-"),
     _token(
         "other makers of models",
         r"(?:gsk|xai|fw|pcsk|rpa|KGAT|r8|lsv2_pt|lsv2_sk|wandb_v1|tvly|jina|voy)[_-][\w-]{24,}"
@@ -161,11 +136,7 @@ TOKENS = (
         r"AIza[\w-]{35}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}|(?<![\w/])1//0[\w-]{30,}",
         "aiza ya29. gocspx- 1//0",
     ),
-    _token(
-        "Azure client secret",
-        r"(?<![\w~.-])[\w.-]{3}8Q~[\w.~-]{30,}",
-        "8q~",
-    ),
+    _token("Azure client secret", r"(?<![\w~.-])[\w.-]{3}8Q~[\w.~-]{30,}", "8q~"),
     _token(
         "Slack",
         r"(?<![\w-])xox[abcdeoprs]-[\w-]{10,}|xapp-[\w-]{20,}|(?<=hooks\.slack\.com/)[\w/]{20,}",
@@ -201,15 +172,9 @@ TOKENS = (
         r"\bhv[sbr]\.[\w-]{20,}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}|SWMTKN-1-[\w-]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}",
         "hvs. hvb. hvr. atlasv1 swmtkn-1- age-secret-key-1",
     ),
+    _token("JWT", r"(?<![\w.-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){0,3}", "eyj"),
     _token(
-        "JWT",
-        r"(?<![\w.-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){0,3}",
-        "eyj",
-    ),
-    _token(
-        "hash of a password",
-        r"\$(?:[1567y]|2[abxy]|gy|argon2id?|scrypt|pbkdf2[\w-]{0,10})\$[\w./$=,+*-]{20,}",
-        "$",
+        "hash of a password", r"\$(?:[1567y]|2[abxy]|gy|argon2id?|scrypt|pbkdf2[\w-]{0,10})\$[\w./$=,+*-]{20,}", "$"
     ),
 )
 

@@ -16,16 +16,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import JsonValue
     from gpustack.report.page import Page
 
-BYTES = {
-    "fp64": 8.0,
-    "fp32": 4.0,
-    "tf32": 4.0,
-    "fp16": 2.0,
-    "bf16": 2.0,
-    "fp8": 1.0,
-    "int8": 1.0,
-    "int32": 4.0,
-}
+BYTES = {"fp64": 8.0, "fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int32": 4.0}
 BYTES["fp4"] = 0.5 + 1 / 16  # with one scale of a byte for 16 numbers
 TRIAD = 2 / 24  # two operations on doubles for two that are read and one that is written
 MOST = {"GB/s": 1e-3, "TFLOP/s": 1.0, "TOP/s": 1.0}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from gpustack.model.bench import BenchReport, Device, Mark, Result
@@ -132,8 +133,10 @@ def _across(name: str, row: Sequence[Result | None], page: Page) -> Line:
         shown = number(one.value) if one and one.value is not None else page.mark("none") if skipped else word
         sign = page.mark(mark) if one and one.verdict in TOLD_BELOW else " "
         cells.append((f"{shown:>{CELL_COLUMNS - 1}}{sign}", style if sign != " " else "plain"))
-    head = (f"{name:<{ID_COLUMNS}}", "head")
-    return Line(body=write(page, head, f"{said:>{NUMBER_COLUMNS}} {unit:<{UNIT_COLUMNS - 1}}", *cells), whole=True)
+    body = write(
+        page, (f"{name:<{ID_COLUMNS}}", "head"), f"{said:>{NUMBER_COLUMNS}} {unit:<{UNIT_COLUMNS - 1}}", *cells
+    )
+    return Line(body=body, whole=cell_len(body.plain) <= page.width)
 
 
 def _short(device: Device, short: Sequence[Result], page: Page) -> Iterator[Line]:

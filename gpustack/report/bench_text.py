@@ -29,7 +29,7 @@ from gpustack.report.parts import figures, worst
 from gpustack.report.summary import alike, listed
 
 if TYPE_CHECKING:
-    from gpustack.model.difference import Change, Comparison
+    from gpustack.model.difference import Comparison
     from gpustack.report.page import Page
 
 STYLES = {
@@ -54,23 +54,19 @@ def compared(comparison: Comparison, page: Page) -> Iterator[Line]:
     for difference in comparison.differences:
         yield Line(lead=write(page, ("! ", "warning")), body=write(page, f"not the same: {difference}"))
     for change in comparison.changes:
-        yield _row(change, page)
+        mark, style = STYLES[change.outcome]
+        where = f" on GPU {change.device}" if change.device else ""
+        grown = "" if change.change is None else f" {change.change:+.1%}"
+        note = f"; {change.note}" if change.note else ""
+        then, now = _figure(change.before, change.before_interval), _figure(change.after, change.after_interval)
+        name, state = f"{change.id + where:<{ID_COLUMNS}} ", f"{page.mark(mark)} {change.outcome.value}{grown}: "
+        said = f"{then} → {now} {change.unit}{note}"
+        yield Line(body=write(page, (name, "head"), (state, style), said), hang=Text("  "))
 
 
 def _counted(comparison: Comparison) -> str:
     counts = Counter(change.outcome for change in comparison.changes)
     return listed([f"{counts[outcome]} {outcome.value}" for outcome in STYLES if counts[outcome]]) or "no figures"
-
-
-def _row(change: Change, page: Page) -> Line:
-    mark, style = STYLES[change.outcome]
-    where = f" on GPU {change.device}" if change.device else ""
-    grown = "" if change.change is None else f" {change.change:+.1%}"
-    note = f"; {change.note}" if change.note else ""
-    then, now = _figure(change.before, change.before_interval), _figure(change.after, change.after_interval)
-    name, state = f"{change.id + where:<{ID_COLUMNS}} ", f"{page.mark(mark)} {change.outcome.value}{grown}: "
-    said = f"{then} → {now} {change.unit}{note}"
-    return Line(body=write(page, (name, "head"), (state, style), said), hang=Text("  "))
 
 
 def _figure(value: float | None, interval: tuple[float, float] | None) -> str:

@@ -137,7 +137,15 @@ render = renderer(lines)
 
 def diff_lines(found: Difference, page: Page) -> Iterator[Line]:
     """Yield the lines: the two verdicts, what came and went, which changes matter, and the others."""
-    yield from _head(found, page)
+    count = len(found.changes)
+    said = "nothing changed" if not count else f"{count} change{'s' if count > 1 else ''}"
+    came = sum(one.turn is Turn.NEW for one in found.findings)
+    went = sum(one.turn is Turn.GONE for one in found.findings)
+    then, now = (side.status.value.upper() for side in (found.before, found.after))
+    verdict = f"{then} before and after" if then == now else f"{then} → {now}"
+    told = f"{verdict}: {said}, {came} new finding{'s' if came != 1 else ''}, {went} gone."
+    yield Line(body=write(page, (told, "head")), hang=Text("  "))
+    yield from indent(2, (Line(body=write(page, f"{word}: {_side(side)}")) for word, side in _sides(found)))
     grave = [one for one in found.findings if page.verbose or Severity.INFO not in {one.before, one.after} - {None}]
     notes = len(found.findings) - len(grave)
     yield from text.section(SECTIONS[0], _findings(grave, notes, page), page)
@@ -151,19 +159,6 @@ def diff_lines(found: Difference, page: Page) -> Iterator[Line]:
     made = f"gpustack {found.tool.version}, matrix of {found.tool.matrix_date}"
     same = f"{found.same} component{'s are' if found.same != 1 else ' is'} the same"
     yield from (Line(), Line(body=write(page, (f"{made}; {same}.", "dim"))))
-
-
-def _head(found: Difference, page: Page) -> Iterator[Line]:
-    """Say from which verdict to which, and of which two this is."""
-    count = len(found.changes)
-    said = "nothing changed" if not count else f"{count} change{'s' if count > 1 else ''}"
-    came = sum(one.turn is Turn.NEW for one in found.findings)
-    went = sum(one.turn is Turn.GONE for one in found.findings)
-    then, now = (side.status.value.upper() for side in (found.before, found.after))
-    verdict = f"{then} before and after" if then == now else f"{then} → {now}"
-    told = f"{verdict}: {said}, {came} new finding{'s' if came != 1 else ''}, {went} gone."
-    yield Line(body=write(page, (told, "head")), hang=Text("  "))
-    yield from indent(2, (Line(body=write(page, f"{word}: {_side(side)}")) for word, side in _sides(found)))
 
 
 def _sides(found: Difference) -> tuple[tuple[str, Side], tuple[str, Side]]:

@@ -24,20 +24,10 @@ POLICY = "gpustack.toml"  # where a reader can do something about what has no fi
 STANDARD_INPUT = "-"
 LINE = re.compile(r"(?P<path>.+):(?P<line>[1-9][0-9]{0,8})")
 PATH = re.compile(r"[~/][^\s,]*/[^\s,/]*")
-COMMANDS = {
-    Severity.ERROR: "error",
-    Severity.WARNING: "warning",
-    Severity.UNKNOWN: "notice",
-    Severity.INFO: "notice",
-}
+COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.UNKNOWN: "notice", Severity.INFO: "notice"}
 Object: TypeAlias = "dict[str, object]"
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-LEVELS = {
-    Severity.ERROR: "error",
-    Severity.WARNING: "warning",
-    Severity.UNKNOWN: "note",
-    Severity.INFO: "note",
-}
+LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.UNKNOWN: "note", Severity.INFO: "note"}
 PRECISION = {Confidence.CERTAIN: "very-high", Confidence.LIKELY: "high", Confidence.POSSIBLE: "medium"}
 POLICY_RULE = "policy"
 HELP = {

@@ -11,7 +11,7 @@ from gpustack.model.matrix_answer import Change, Compatibility, Kind, MatrixAnsw
 from gpustack.report.lines import Line, indent, renderer, write
 
 if TYPE_CHECKING:
-    from gpustack.model.matrix_answer import Alternative, Explanation, Lead, MatrixPart, MatrixUpdate, Meaning, Reason
+    from gpustack.model.matrix_answer import Alternative, Explanation, MatrixPart, MatrixUpdate, Meaning, Reason
     from gpustack.report.page import Page
 
 KINDS = {
@@ -50,7 +50,9 @@ def _text(explanation: Explanation, page: Page) -> Iterator[Line]:
     for number, meaning in enumerate(explanation.meanings):
         if number:
             yield Line()
-        yield from _meaning(meaning, told, page)
+        layer = f", {meaning.layer.value} layer" if meaning.layer and meaning.kind is not Kind.LAYER else ""
+        yield Line(body=write(page, (meaning.id, "head"), (f": {KINDS[meaning.kind]}{layer}", "dim")), hang=Text("  "))
+        yield from indent(2, _body(meaning, told, page))
     if not explanation.known:
         yield from _nothing(explanation, page)
     elif explanation.missing:
@@ -68,13 +70,6 @@ def _nothing(explanation: Explanation, page: Page) -> Iterator[Line]:
             page, ("Ask about a finding, a number, an error line, a component, a layer or a term of the stack.", "dim")
         )
     )
-
-
-def _meaning(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
-    """Yield one meaning: its name and kind, then what it is, then its neighbours, commands and findings."""
-    layer = f", {meaning.layer.value} layer" if meaning.layer and meaning.kind is not Kind.LAYER else ""
-    yield Line(body=write(page, (meaning.id, "head"), (f": {KINDS[meaning.kind]}{layer}", "dim")), hang=Text("  "))
-    yield from indent(2, _body(meaning, told, page))
 
 
 def _body(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
@@ -132,14 +127,10 @@ def _findings(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
         Line(body=write(page, ("It is usually caused by:" if full else "What goes wrong with it:", "head"))),
     )
     for lead in meaning.findings:
-        yield from _lead(lead, page, full=full and lead.id not in told)
+        yield Line(lead=Text("- "), body=write(page, (lead.id, "command"), f": {lead.title}"), hang=Text("  "))
+        if full and lead.id not in told:
+            yield from (Line(lead=Text("  "), body=write(page, paragraph)) for paragraph in lead.says)
         told.add(lead.id)
-
-
-def _lead(lead: Lead, page: Page, *, full: bool) -> Iterator[Line]:
-    yield Line(lead=Text("- "), body=write(page, (lead.id, "command"), f": {lead.title}"), hang=Text("  "))
-    if full:
-        yield from (Line(lead=Text("  "), body=write(page, paragraph)) for paragraph in lead.says)
 
 
 def render_csv(tables: MatrixTables) -> str:

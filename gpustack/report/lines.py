@@ -172,7 +172,11 @@ def _full(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding]
         yield Line()
         yield from fix(finding.fix, page)
     if follow:
-        yield from _list("What follows from it:", _titles(follow, page), page)
+        said = []
+        for first, more in alike(follow):
+            often = f" (and {len(more)} more like it)" if more else ""
+            said.append(f"{first.title}{often}" + (f" [{first.key}]" if page.verbose else ""))
+        yield from _list("What follows from it:", said, page)
 
 
 def fix(wanted: Fix, page: Page) -> Iterator[Line]:
@@ -202,12 +206,3 @@ def _others(findings: Sequence[Finding]) -> list[str]:
     if len(findings) <= FEW:
         return [one.title for one in findings]
     return [few((one.instance or one.title for one in findings), len(findings))]
-
-
-def _titles(findings: Sequence[Finding], page: Page) -> list[str]:
-    """Return consequences by their titles, those of one id once."""
-    said = []
-    for first, more in alike(findings):
-        often = f" (and {len(more)} more like it)" if more else ""
-        said.append(f"{first.title}{often}" + (f" [{first.key}]" if page.verbose else ""))
-    return said

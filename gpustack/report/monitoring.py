@@ -15,18 +15,13 @@ from gpustack.report import parts
 from gpustack.report.page import clean
 
 if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Result, Span, Telemetry
+    from gpustack.model.bench import BenchReport, Result, Span
     from gpustack.model.report import Report
     from gpustack.report.parts import Reported
 
 CUT = "..."
 FIRST_LINE = 80  # what node-problem-detector keeps, and most pagers show
-COUNTS = {
-    Severity.ERROR: "errors",
-    Severity.WARNING: "warnings",
-    Severity.UNKNOWN: "unknown",
-    Severity.INFO: "notes",
-}
+COUNTS = {Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.UNKNOWN: "unknown", Severity.INFO: "notes"}
 HELP = {
     "build_info": "Which gpustack made this, with which compatibility matrix.",
     "last_run_timestamp_seconds": "When the machine was examined.",
@@ -81,15 +76,10 @@ def _performance(reported: Reported) -> Iterator[str]:
     bench, report = parts.measured(reported), parts.diagnosis(reported)
     for result in bench.results if bench else ():
         if result.ratio is not None and _finite(result.ratio * 100):
-            yield _figure(result)
+            label = "".join(letter for letter in clean(f"{result.id}{result.place()}") if letter not in "'=|\"")
+            yield f"'{label}'={(result.ratio or 0.0) * 100:.1f}%;;;0"
     took = [held.seconds for held in (report, bench) if held and _finite(held.seconds)]
     yield f"time={sum(took):.3f}s;;;0"
-
-
-def _figure(result: Result) -> str:
-    """Return a figure's part of its limit in percent, under its name: no quotes and no equals sign may be in that."""
-    label = "".join(letter for letter in clean(f"{result.id}{result.place()}") if letter not in "'=|\"")
-    return f"'{label}'={(result.ratio or 0.0) * 100:.1f}%;;;0"
 
 
 def _finite(value: float | None) -> bool:
@@ -140,7 +130,11 @@ def render_prometheus(reported: Reported, told: parts.Told = parts.NOTHING) -> s
     families.add("last_run_timestamp_seconds", _time(reported.taken), {})
     whole = sum(held.seconds for held in (report, bench) if held)
     families.add("run_duration_seconds", whole, {})
-    _findings(reported, families)
+    for severity, number in parts.counted(reported).items():
+        families.add("findings", number, {"severity": severity.value})
+    for one in parts.every(reported):
+        labels = {"id": one.id, "key": one.key, "severity": one.severity.value, "layer": one.layer.value}
+        families.add("finding", 1, {**labels, "component": one.component, "cause": one.caused_by or ""})
     if report:
         _report(report, families)
     for row in parts.policy(reported):
@@ -150,14 +144,6 @@ def render_prometheus(reported: Reported, told: parts.Told = parts.NOTHING) -> s
     if bench:
         _bench(bench, families)
     return "\n".join([*families.lines(), ""])
-
-
-def _findings(reported: Reported, families: Families) -> None:
-    for severity, number in parts.counted(reported).items():
-        families.add("findings", number, {"severity": severity.value})
-    for one in parts.every(reported):
-        labels = {"id": one.id, "key": one.key, "severity": one.severity.value, "layer": one.layer.value}
-        families.add("finding", 1, {**labels, "component": one.component, "cause": one.caused_by or ""})
 
 
 def _report(report: Report, families: Families) -> None:
@@ -190,13 +176,9 @@ def _bench(bench: BenchReport, families: Families) -> None:
             families.add(f"bench_{unit}", _scaled(result.value, scale), labels)
             families.add(f"bench_limit_{unit}", _scaled(result.ceiling, scale), labels)
         if result.telemetry:
-            _telemetry(result.telemetry, labels, families)
-
-
-def _telemetry(seen: Telemetry, labels: Mapping[str, str | None], families: Families) -> None:
-    families.add("bench_clock_hertz", _scaled(seen.clocks.held, MEGA), labels)
-    families.add("bench_power_watts", _median(seen.power.watts), labels)
-    families.add("bench_temperature_celsius", _median(seen.temperature.gpu), labels)
+            families.add("bench_clock_hertz", _scaled(result.telemetry.clocks.held, MEGA), labels)
+            families.add("bench_power_watts", _median(result.telemetry.power.watts), labels)
+            families.add("bench_temperature_celsius", _median(result.telemetry.temperature.gpu), labels)
 
 
 def _labels(result: Result) -> dict[str, str | None]:

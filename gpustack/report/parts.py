@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.model.bench import BenchReport, Mark, Result
+from gpustack.model.facts import product
 from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Candidate, Contract, Decide, Finding, Health, Kept, Report, Severity
 from gpustack.report.summary import alike, families, ground, listed
@@ -233,7 +234,7 @@ def where(host: Host) -> str:
 
 def works(answers: Mapping[str, bool | None], *, good_first: bool = False) -> str:
     """Say which frameworks can use the GPU, which cannot, and which nobody tested, in a sentence without its end."""
-    named = {answer: listed([name for name, held in answers.items() if held is answer]) for answer in WORKS}
+    named = {answer: listed([product(name) for name, held in answers.items() if held is answer]) for answer in WORKS}
     able, unable = (f"{named[answer]} {WORKS[answer]}" * bool(named[answer]) for answer in (True, False))
     untested = f"{named[None]} {'were' if ' and ' in named[None] else 'was'} {WORKS[None]}" * bool(named[None])
     return "; ".join(filter(None, (able, unable, untested) if good_first else (unable, able, untested)))

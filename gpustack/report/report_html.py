@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gpustack.model.facts import product
 from gpustack.model.fleet import Low, fold
 from gpustack.model.policy import CheckReport
 from gpustack.model.report import Health, Severity
@@ -103,7 +104,7 @@ def _head(reported: Reported) -> str:
 
 
 def _chip(name: str, answer: bool | None) -> str:  # noqa: FBT001 - the answer itself
-    return tag("li", f"{tag('b', safe(name))} {parts.WORKS[answer]}", f"tone-{ANSWER[answer]}")
+    return tag("li", f"{tag('b', safe(product(name)))} {parts.WORKS[answer]}", f"tone-{ANSWER[answer]}")
 
 
 def _of(severity: Severity, families: list[Family]) -> str:
@@ -135,7 +136,8 @@ def _candidate(one: tuple[str, str, tuple[str, ...], Decide]) -> str:
 
 def _python(one: EnvironmentVerdict) -> str:
     works = (
-        "; ".join(f"{name} {parts.WORKS[answer]}" for name, answer in one.works.items()) or "nothing that uses a GPU"
+        "; ".join(f"{product(name)} {parts.WORKS[answer]}" for name, answer in one.works.items())
+        or "nothing that uses a GPU"
     )
     said = f"({one.kind}, version {one.version or 'unknown'}): {works}"
     return f"{tag('code', safe(one.python))} {safe(said)}"

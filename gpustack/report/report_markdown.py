@@ -20,7 +20,7 @@ from gpustack.report.summary import entries, few, grouped, heading, one_line, pa
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Device, Result
-    from gpustack.model.difference import Change, Comparison
+    from gpustack.model.difference import Change
     from gpustack.model.facts import Unseen
     from gpustack.model.policy import Held
     from gpustack.model.report import Finding, Report
@@ -223,10 +223,6 @@ def _titled(finding: Finding) -> str:
     return f"{line(finding.title)} ({code(finding.key)})"
 
 
-def _list(above: str, items: Iterator[str]) -> str:
-    return "\n".join([above, "", *(f"- {item}" for item in items)])
-
-
 def _bench(bench: BenchReport) -> Iterator[str]:
     known = {device.index for device in bench.devices}
     yield from map(line, parts.remarks(bench))
@@ -238,16 +234,11 @@ def _bench(bench: BenchReport) -> Iterator[str]:
         yield "### All GPUs together" if known else "### No GPU was measured"
         yield _table(other)
     if bench.comparison:
-        yield from _compared(bench.comparison)
+        yield f"### Beside {code(bench.comparison.path)} (tolerance {bench.comparison.tolerance:.2%})"
+        if bench.comparison.differences:
+            yield "\n".join(["Not the same:", "", *(f"- {item}" for item in map(line, bench.comparison.differences))])
+        yield table(["", "benchmark", "then", "now", "unit", "change"], map(_change, bench.comparison.changes))
     yield "Each limit is computed from what the GPU reports about itself; no program reaches all of it."
-
-
-def _compared(comparison: Comparison) -> Iterator[str]:
-    """Yield each figure then and now, and what else is not the same about the two reports."""
-    yield f"### Beside {code(comparison.path)} (tolerance {comparison.tolerance:.2%})"
-    if comparison.differences:
-        yield _list("Not the same:", map(line, comparison.differences))
-    yield table(["", "benchmark", "then", "now", "unit", "change"], map(_change, comparison.changes))
 
 
 def _change(change: Change) -> Sequence[str]:

@@ -66,7 +66,12 @@ def _layer(layer: Layer, here: Sequence[Component], edges: Sequence[Contract], f
     groups = "".join(
         _vendor(name, [one for one in here if one.vendor == vendor], faults) for vendor, name in VENDORS.items()
     ) + _vendor("", [one for one in here if one.vendor not in VENDORS], faults)
-    inside = tag("h2", safe(layer.value)) + tag("div", groups + _needs(edges))
+    told = Counter((edge.status, f"{edge.from_} → {edge.to}: needs {edge.needs}; found {edge.found}") for edge in edges)
+    items = (
+        f"{tag('b', status.value, KEPT[status])} {safe(said)}{f' ({times} times)' if times > 1 else ''}"
+        for (status, said), times in told.items()
+    )
+    inside = tag("h2", safe(layer.value)) + tag("div", groups + bullets(items, "needs"))
     return tag("section", inside, "layer")
 
 
@@ -103,39 +108,26 @@ def _system(one: Component, fault: str | None) -> str:
     return f'<span class="system {one.status.value}{mark}"{title}>{"".join(said)}{told}</span>'
 
 
-def _needs(edges: Sequence[Contract]) -> str:
-    told = Counter((edge.status, f"{edge.from_} → {edge.to}: needs {edge.needs}; found {edge.found}") for edge in edges)
-    items = (
-        f"{tag('b', status.value, KEPT[status])} {safe(said)}{f' ({times} times)' if times > 1 else ''}"
-        for (status, said), times in told.items()
-    )
-    return bullets(items, "needs")
-
-
 def blocks(families: Sequence[Family]) -> str:
     """Return findings in full, those alike on other instances told once."""
     by_head = {head.key: follow for head, follow in families}
     made = []
     for first, others in alike(head for head, _ in families):
         follow = [one for head in (first, *others) for one in by_head[head.key]]
-        made.append(_block(first, others, follow))
+        sure = "" if first.confidence is Confidence.CERTAIN else f" ({first.confidence.value})"
+        word = tag("span", WORD[first.severity] + sure, "word")
+        place = f"{tag('code', safe(first.key))}, {safe(first.layer.value)} layer, {safe(first.component)}"
+        inside = [
+            tag("h3", safe(first.title)),
+            tag("p", f"{word} · {place}", "about"),
+            *(tag("p", safe(line)) for line in paragraphs(first)),
+            fixed(first.fix) if first.fix else "",
+            _known(first),
+            _listed("The same holds for", others),
+            _listed("What follows from it", follow),
+        ]
+        made.append(tag("article", "".join(inside), f"card finding tone-{TONE[first.severity]}"))
     return "\n".join(made)
-
-
-def _block(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding]) -> str:
-    sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
-    word = tag("span", WORD[finding.severity] + sure, "word")
-    place = f"{tag('code', safe(finding.key))}, {safe(finding.layer.value)} layer, {safe(finding.component)}"
-    inside = [
-        tag("h3", safe(finding.title)),
-        tag("p", f"{word} · {place}", "about"),
-        *(tag("p", safe(line)) for line in paragraphs(finding)),
-        fixed(finding.fix) if finding.fix else "",
-        _known(finding),
-        _listed("The same holds for", others),
-        _listed("What follows from it", follow),
-    ]
-    return tag("article", "".join(inside), f"card finding tone-{TONE[finding.severity]}")
 
 
 def _known(finding: Finding) -> str:

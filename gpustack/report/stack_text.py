@@ -59,7 +59,14 @@ def stack(report: Report, page: Page) -> Iterator[Line]:
         here = [seen for seen in report.components if seen.layer is layer]
         shown = _components(here, faults, page) if everything else _layer(here, faults, page)
         inside = [*shown, *_edges(reaching.get(layer, ()), chosen, page)]
-        yield from _label(layer.value if layer else "other", inside, page)
+        name = layer.value if layer else "other"
+        if page.narrow and inside:
+            yield Line(body=write(page, (name, "head")))
+            yield from inside
+        for line in () if page.narrow else inside[:1]:
+            lead = write(page, (f"{name:<{LAYER_COLUMNS}}", "head"))
+            yield replace(line, lead=lead.append(line.lead[LAYER_COLUMNS:]))
+        yield from () if page.narrow else inside[1:]
 
 
 def _layer(here: Sequence[Component], faults: Mapping[str, State], page: Page) -> Iterator[Line]:
@@ -100,17 +107,6 @@ def _placed(contracts: Sequence[Contract], layers: Mapping[str, Layer]) -> dict[
         ends = [layers[end] for end in (edge.from_, edge.to) if end in layers]
         placed.setdefault(min(ends, key=DOWNWARD.index, default=None), []).append(edge)
     return placed
-
-
-def _label(name: str, lines: Sequence[Line], page: Page) -> Iterator[Line]:
-    """Write the layer's name: beside its first line, or above its lines where the page is narrow."""
-    if page.narrow and lines:
-        yield Line(body=write(page, (name, "head")))
-        yield from lines
-    for line in () if page.narrow else lines[:1]:
-        lead = write(page, (f"{name:<{LAYER_COLUMNS}}", "head"))
-        yield replace(line, lead=lead.append(line.lead[LAYER_COLUMNS:]))
-    yield from () if page.narrow else lines[1:]
 
 
 def _components(here: Sequence[Component], faults: Mapping[str, State], page: Page) -> Iterator[Line]:
@@ -172,7 +168,9 @@ def lines(chart: StackMap, page: Page) -> Iterator[Line]:
     reaching = _placed(chart.contracts, {one.id: one.layer for one in chart.components})
     boxes = [(layer.value, list(_inside(layer, chart, reaching, page))) for layer in DOWNWARD]
     yield from _boxes([(name, inside) for name, inside in boxes if inside], page)
-    yield from _foot(chart, page)
+    made = f"gpustack {chart.tool.version}, matrix of {chart.tool.matrix_date}; looked for {chart.seconds:.2f} s."
+    more = "gpustack explain NAME says what each is for" + ("." if page.verbose else "; -v shows where each one is.")
+    yield from (Line(body=write(page, (f"{made} {more}", "dim"))),)
 
 
 def _head(chart: StackMap, page: Page) -> Iterator[Line]:
@@ -257,12 +255,6 @@ def _framed(row: Text, side: str, page: Page) -> Line:
     room = page.width - 4 - row.cell_len
     end = Text(" " * room + f" {side}", "dim") if room >= 0 else Text()
     return Line(body=Text(f"{side} ", "dim").append(row).append(end), whole=True)
-
-
-def _foot(chart: StackMap, page: Page) -> Iterable[Line]:
-    made = f"gpustack {chart.tool.version}, matrix of {chart.tool.matrix_date}; looked for {chart.seconds:.2f} s."
-    more = "gpustack explain NAME says what each is for" + ("." if page.verbose else "; -v shows where each one is.")
-    return (Line(body=write(page, (f"{made} {more}", "dim"))),)
 
 
 render_map = renderer(lines)

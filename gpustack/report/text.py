@@ -13,13 +13,7 @@ from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Healt
 from gpustack.report.lines import MARK, WORD, Line, block, commands, fix, indent, renderer, title, write
 from gpustack.report.parts import cause, chosen, likely, likely_heading, where, works
 from gpustack.report.stack_text import stack
-from gpustack.report.summary import (
-    fact,
-    families,
-    few,
-    grouped,
-    strongest,
-)
+from gpustack.report.summary import fact, families, few, grouped, strongest
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen

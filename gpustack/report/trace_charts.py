@@ -163,11 +163,7 @@ def perfetto(trace: Trace) -> str:
     """Return the JSON text of the file."""
     lanes = _lanes([*_steps(trace), *trace.timeline])
     about = {"model": model(trace), "result": headline(trace), "made by": f"gpustack {trace.tool.version}"}
-    held = {
-        "traceEvents": [*_names(trace, lanes), *_events(lanes, trace)],
-        "displayTimeUnit": "ns",
-        "otherData": about,
-    }
+    held = {"traceEvents": [*_names(trace, lanes), *_events(lanes, trace)], "displayTimeUnit": "ns", "otherData": about}
     return json.dumps(plain(held), indent=1, allow_nan=False).replace("\x7f", "\\u007f") + "\n"
 
 

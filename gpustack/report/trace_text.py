@@ -13,7 +13,7 @@ from gpustack.report.lines import Line, block, indent, renderer, write
 
 if TYPE_CHECKING:
     from gpustack.model.difference import BatchTime
-    from gpustack.model.trace import Figure, KernelLaunch, Step, Stop, TensorLayer, Trace
+    from gpustack.model.trace import Figure, Step, Stop, Trace
     from gpustack.report.page import Page
 
 LAYER = ("layer", "time", "FLOP/byte", "reached", "of limit", "bound by")
@@ -31,7 +31,7 @@ def layers(trace: Trace, page: Page) -> Iterator[Line]:
     """Yield the layers: time, arithmetic intensity, what was reached and what limits it."""
     beside = {one.name: one.seconds for one in trace.cpu_layers}
     if trace.layers:
-        yield from _table(LAYER, LAYER_COLUMNS, [_layer(one, trace) for one in trace.layers], page)
+        yield from _table(LAYER, LAYER_COLUMNS, [words.layer(one, trace) for one in trace.layers], page)
     if said := words.bounds(trace):
         yield Line(lead=Text("- "), body=write(page, said))
     if beside and page.verbose:
@@ -41,25 +41,13 @@ def layers(trace: Trace, page: Page) -> Iterator[Line]:
                 yield Line(lead=Text("- "), body=write(page, said))
 
 
-def _layer(one: TensorLayer, trace: Trace) -> tuple[str, ...]:
-    reached, part = words.rate(one, trace)
-    return (
-        one.name,
-        words.duration(one.seconds),
-        words.intensity(one, trace),
-        reached,
-        part,
-        words.BOUND[one.bound] if one.bound else "",
-    )
-
-
 def kernels(trace: Trace, page: Page) -> Iterator[Line]:
     """Yield each kernel as it was started."""
     if not trace.kernels:
         return
     most = len(trace.kernels) if page.verbose else MOST_KERNELS
     shown = trace.kernels[:most]
-    yield from _table(KERNEL, KERNEL_COLUMNS, [_kernel(one) for one in shown], page)
+    yield from _table(KERNEL, KERNEL_COLUMNS, list(map(words.kernel, shown)), page)
     if len(trace.kernels) > most:
         yield Line(body=write(page, (f"and {len(trace.kernels) - most} more: -v shows them", "dim")))
     made = dict.fromkeys(one.made_by for one in shown)
@@ -72,30 +60,10 @@ def kernels(trace: Trace, page: Page) -> Iterator[Line]:
     yield Line(lead=Text("- "), body=write(page, "regs: registers a thread; shared: bytes a block; occ.: occupancy"))
 
 
-def _kernel(one: KernelLaunch) -> tuple[str, ...]:
-    shared = None if one.shared_static is None else one.shared_static + (one.shared_dynamic or 0)
-    return (
-        one.name,
-        words.extent(one.grid),
-        words.extent(one.block),
-        "?" if one.registers is None else str(one.registers),
-        "?" if shared is None else str(shared),
-        words.percent(one.occupancy) or "?",
-        words.waves(one),
-        words.units(one),
-    )
-
-
 def batches(points: Sequence[BatchTime], page: Page) -> Iterator[Line]:
     """Yield what each batch took on the CPU and on the GPU."""
     if points:
-        yield from _table(BATCH, BATCH_COLUMNS, [_batch(one) for one in points], page)
-
-
-def _batch(one: BatchTime) -> tuple[str, ...]:
-    gain = one.cpu_seconds / one.gpu_seconds if one.cpu_seconds and one.gpu_seconds else None
-    times = (one.cpu_seconds, one.gpu_seconds, one.kernel_seconds, one.transfer_seconds)
-    return (str(one.batch), *map(words.duration, times), "" if gain is None else f"{words.three(gain)} times")
+        yield from _table(BATCH, BATCH_COLUMNS, list(map(words.batch, points)), page)
 
 
 def _table(names: Sequence[str], columns: Sequence[int], rows: Sequence[tuple[str, ...]], page: Page) -> Iterator[Line]:
@@ -129,7 +97,13 @@ def _row(cells: Sequence[str], columns: Sequence[int]) -> str:
 
 def lines(trace: Trace, page: Page) -> Iterator[Line]:
     """Yield the lines of the whole trace, section by section."""
-    yield from _head(trace, page)
+    came = words.state(trace)
+    mark, _, style = words.STATES[came]
+    said = words.headline(trace)
+    yield Line(body=write(page, (f"{page.mark(mark)} {WORDS[came]}: ", style), (f"{said}.", "head")), hang=Text("  "))
+    early = f"stopped early: {trace.interrupted}" if trace.interrupted else ""
+    for told in filter(None, (words.model(trace), words.ground(trace), early)):
+        yield from indent(2, (Line(body=write(page, told)),))
     yield from _section("THE SEVEN STEPS", _steps(trace, page), page)
     if trace.stop:
         yield from _section("WHY THERE", _stop(trace.stop, page), page)
@@ -147,16 +121,6 @@ def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]
     held = list(inside)
     if held:
         yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
-
-
-def _head(trace: Trace, page: Page) -> Iterator[Line]:
-    came = words.state(trace)
-    mark, _, style = words.STATES[came]
-    said = words.headline(trace)
-    yield Line(body=write(page, (f"{page.mark(mark)} {WORDS[came]}: ", style), (f"{said}.", "head")), hang=Text("  "))
-    early = f"stopped early: {trace.interrupted}" if trace.interrupted else ""
-    for told in filter(None, (words.model(trace), words.ground(trace), early)):
-        yield from indent(2, (Line(body=write(page, told)),))
 
 
 def _steps(trace: Trace, page: Page) -> Iterator[Line]:
@@ -224,11 +188,7 @@ def _compared(trace: Trace, page: Page) -> Iterator[Line]:
             f"streams: {at_once}, {both.gain:.2f} times as fast"
         )
         told += [both.note] if both.note else []
-    for check in trace.checks:
-        rows = f"{check.compared} of {check.rows}" if check.compared < check.rows else f"all {check.rows}"
-        right = "within" if check.passed else "not within"
-        error = f"{max(check.error, check.largest):.2g}"
-        told.append(f"{check.what} against {check.against}: error {error}, {right} {check.bound:g}, over {rows} rows")
+    told += words.checks(trace)
     yield from (Line(lead=Text("- "), body=write(page, one)) for one in told)
 
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from gpustack.model.trace import CHECKED, LINK, Bound, Ground, State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.model.difference import BatchTime
     from gpustack.model.trace import Figure, KernelLaunch, Loaded, Step, TensorLayer, Trace
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -193,14 +196,42 @@ def intensity(one: TensorLayer, trace: Trace) -> str:
     return three(one.intensity) if trace.subject.flops else ""
 
 
-def waves(one: KernelLaunch) -> str:
-    """Return how often a grid fills the GPU, to a thousandth; a question mark where nobody tells."""
-    return "?" if one.waves is None else three(max(round(one.waves, 3), 0.001))
+def layer(one: TensorLayer, trace: Trace) -> tuple[str, ...]:
+    """Return a layer's name, time, intensity, what it reached, the part of what the roofline allows, and its limit."""
+    bound = BOUND[one.bound] if one.bound else ""
+    return one.name, duration(one.seconds), intensity(one, trace), *rate(one, trace), bound
 
 
-def units(one: KernelLaunch) -> str:
-    """Say which units of a multiprocessor a kernel computes on."""
-    return {True: "tensor", False: "CUDA", None: "not told"}[one.tensor_cores]
+def kernel(one: KernelLaunch) -> tuple[str, ...]:
+    """Return a kernel's name, grid, block, registers, shared memory in bytes, occupancy, waves and units.
+
+    A question mark stands where nobody tells. A grid fills the GPU so many times, to a thousandth.
+    """
+    shared = None if one.shared_static is None else one.shared_static + (one.shared_dynamic or 0)
+    waves = "?" if one.waves is None else three(max(round(one.waves, 3), 0.001))
+    units = {True: "tensor", False: "CUDA", None: "not told"}[one.tensor_cores]
+    known = (count(one.registers), count(shared), percent(one.occupancy) or "?", waves, units)
+    return one.name, extent(one.grid), extent(one.block), *known
+
+
+def batch(one: BatchTime) -> tuple[str, ...]:
+    """Return a batch, its times on the CPU and on the GPU, those of its kernels and copies, and how much is gained."""
+    gain = one.cpu_seconds / one.gpu_seconds if one.cpu_seconds and one.gpu_seconds else None
+    times = (one.cpu_seconds, one.gpu_seconds, one.kernel_seconds, one.transfer_seconds)
+    return str(one.batch), *map(duration, times), "" if gain is None else f"{three(gain)} times"
+
+
+def checks(trace: Trace) -> Iterator[str]:
+    """Yield how right each answer is."""
+    for one in trace.checks:
+        rows = f"{one.compared} of {one.rows}" if one.compared < one.rows else f"all {one.rows}"
+        error = f"error {max(one.error, one.largest):.2g}, {'within' if one.passed else 'not within'} {one.bound:g}"
+        yield f"{one.what} against {one.against}: {error}, over {rows} rows"
+
+
+def count(value: int | None) -> str:
+    """Return a whole number; a question mark where nobody tells."""
+    return "?" if value is None else str(value)
 
 
 def extent(three_: tuple[int, int, int] | None) -> str:

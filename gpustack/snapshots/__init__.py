@@ -47,7 +47,12 @@ def take(said: Mapping[str, Any], origin: str) -> Facts:
         facts = replace(facts, components=tuple(map(_renamed, facts.components)))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{origin} is a damaged snapshot: {why(error)}") from error
-    _count(facts, origin)
+    copies = [len(one.instances) for one in facts.components]
+    found = {name: len(getattr(facts, name)) for name in MOST}
+    found |= {"instances of one component": max(copies, default=0), "instances": sum(copies)}
+    for name, most in {**MOST, **MOST_INSTANCES}.items():
+        if found[name] > most:
+            raise InputError(f"{origin} holds {found[name]} {name.replace('_', ' ')}; no machine has more than {most}")
     return facts
 
 
@@ -92,16 +97,6 @@ def _renamed(one: Component) -> Component:
 
 def _named(facts: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     return {RENAMED_FACTS.get(name, name): held for name, held in facts.items()}
-
-
-def _count(facts: Facts, origin: str) -> None:
-    """Raise InputError for more things than any machine has: each is held against many others."""
-    copies = [len(one.instances) for one in facts.components]
-    found = {name: len(getattr(facts, name)) for name in MOST}
-    found |= {"instances of one component": max(copies, default=0), "instances": sum(copies)}
-    for name, most in {**MOST, **MOST_INSTANCES}.items():
-        if found[name] > most:
-            raise InputError(f"{origin} holds {found[name]} {name.replace('_', ' ')}; no machine has more than {most}")
 
 
 def _no_number(text: str) -> NoReturn:

@@ -67,27 +67,21 @@ class Journey:
     def go(self, progress: Progress) -> None:
         """Do what a CPU can do of the steps; Ctrl-C ends it with what was reached."""
         try:
-            self._load(progress)
-            self._check(self._run(progress), progress)
+            progress.step(1, NAMES[1])
+            begun = self.clock()
+            self.values = reference.load(self.model)
+            self.loaded = self.clock() - begun
+            progress.step(5, NAMES[5])
+            self.ran = run(self.model, self.values, self.roof, self.clock)
+            if self.ran.seconds < WARM:
+                self.ran = run(self.model, self.values, self.roof, self.clock)
+            self.roof = raised(self.roof, self.ran.layers)
+            self.ran = replace(self.ran, layers=tuple(place(one, self.roof) for one in self.ran.layers))
+            self._check(self.ran, progress)
         except KeyboardInterrupt:
             self.interrupted = "Ctrl-C"
         finally:
             progress.close()
-
-    def _load(self, progress: Progress) -> None:
-        progress.step(1, NAMES[1])
-        begun = self.clock()
-        self.values = reference.load(self.model)
-        self.loaded = self.clock() - begun
-
-    def _run(self, progress: Progress) -> Pass:
-        progress.step(5, NAMES[5])
-        self.ran = run(self.model, self.values, self.roof, self.clock)
-        if self.ran.seconds < WARM:
-            self.ran = run(self.model, self.values, self.roof, self.clock)
-        self.roof = raised(self.roof, self.ran.layers)
-        self.ran = replace(self.ran, layers=tuple(place(one, self.roof) for one in self.ran.layers))
-        return self.ran
 
     def _check(self, ran: Pass, progress: Progress) -> None:
         progress.step(6, NAMES[6])
@@ -186,26 +180,21 @@ def batches(
     """Return how long the CPU takes for each of these batches; those that would take too long are left out."""
     told = list[BatchTime]()
     with suppress(KeyboardInterrupt):
-        _time(asked, sizes, clock, told)
+        until, speed = clock() + asked.timeout, 0.0
+        values: Mapping[str, Array] = {}
+        for batch in sorted(sizes):
+            model = build(asked.model, asked.size, asked.precision or USUAL, batch)
+            if speed and total(model) / speed > SHARE * (until - clock()):
+                break
+            fresh = {model.input.name: made(model, model.input)}
+            values = {**values, **fresh} if values else reference.load(model)
+            times = [_pass(model, values, clock)]
+            while times[0] < WARM and len(times) <= RUNS:
+                times.append(_pass(model, values, clock))
+            seconds = median(times[1:] or times)
+            speed = total(model) / seconds if seconds else 0.0
+            told.append(BatchTime(batch=batch, cpu_seconds=seconds))
     return tuple(told)
-
-
-def _time(asked: Asked, sizes: Sequence[int], clock: Callable[[], float], told: list[BatchTime]) -> None:
-    """Time these batches, the smallest first, as long as there is time, and add each to what is reported."""
-    until, speed = clock() + asked.timeout, 0.0
-    values: Mapping[str, Array] = {}
-    for batch in sorted(sizes):
-        model = build(asked.model, asked.size, asked.precision or USUAL, batch)
-        if speed and total(model) / speed > SHARE * (until - clock()):
-            break
-        fresh = {model.input.name: made(model, model.input)}
-        values = {**values, **fresh} if values else reference.load(model)
-        times = [_pass(model, values, clock)]
-        while times[0] < WARM and len(times) <= RUNS:
-            times.append(_pass(model, values, clock))
-        seconds = median(times[1:] or times)
-        speed = total(model) / seconds if seconds else 0.0
-        told.append(BatchTime(batch=batch, cpu_seconds=seconds))
 
 
 def processor() -> Processor:
@@ -248,6 +237,7 @@ def _fifth(ran: Pass) -> Step:
         Figure(name="reached", value=flops / ran.seconds / 1e9, unit="GFLOP/s", note="all layers together"),
     )
     why = ("numpy computes in float32, whatever the precision of the numbers",)
+    np = reference.numpy()
     return Step(
         number=5,
         name=NAMES[5],
@@ -255,13 +245,8 @@ def _fifth(ran: Pass) -> Step:
         seconds=ran.seconds,
         figures=figures,
         why=why,
-        libraries=(_numpy(),),
+        libraries=(Loaded(layer=Layer.LIBRARY, name="numpy", version=np.__version__, file=np.__file__),),
     )
-
-
-def _numpy() -> Loaded:
-    np = reference.numpy()
-    return Loaded(layer=Layer.LIBRARY, name="numpy", version=np.__version__, file=np.__file__)
 
 
 def _sixth(answer: Array, seconds: float, check: Check) -> Step:

@@ -75,10 +75,7 @@ def truth(model: Model, values: Mapping[str, Array], items: tuple[int, ...]) -> 
 
 
 def forward(
-    model: Model,
-    values: Mapping[str, Array],
-    kind: str = "float32",
-    clock: Callable[[], float] = time.perf_counter,
+    model: Model, values: Mapping[str, Array], kind: str = "float32", clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[tuple[ops.Op, Mapping[str, Array], float]]:
     """Run the model layer by layer; give each layer with what it wrote and the seconds that it took.
 

@@ -74,9 +74,9 @@ def test_an_o_belongs_to_the_format_before_it(typed: str, found: list[tuple[str,
         ("--format json --format html", "--format json and --format html both go to standard output"),
         ("--format json --format html -o -", "both go to standard output"),
         ("--format json -o a --format html -o a", "both go to a"),
-        ("--format json -o a -o b", "a and b are both for one result"),
-        ("-o a -o b --format json", "a and b are both for one result"),
-        ("-o a --format json -o b", "a and b are both for one result"),
+        ("--format json -o a -o b", "a and b are for the same result"),
+        ("-o a -o b --format json", "a and b are for the same result"),
+        ("-o a --format json -o b", "a and b are for the same result"),
     ],
 )
 def test_two_results_never_go_to_one_place(typed: str, says: str) -> None:

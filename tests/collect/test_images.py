@@ -337,10 +337,10 @@ def test_the_command_judges_an_image_and_refuses_what_is_none(image: Path, tmp_p
         (["--container", tmp_path / "empty"], "no root of a file system"),
         (["--container", tmp_path / "gone"], "No such file"),
         (["--container", image / "etc/os-release"], "Not a directory"),
-        (["--container", image, "--deep"], "do not go together"),
-        (["--container", image, "--from", "x"], "do not go together"),
+        (["--container", image, "--deep"], "cannot be combined"),
+        (["--container", image, "--from", "x"], "cannot be combined"),
         (["--container-env", "A=b"], "name it with --container DIR"),
-        (["--from", "x", "--all-envs"], "do not go together"),
+        (["--from", "x", "--all-envs"], "cannot be combined"),
     ):
         refused = doctor(*arguments)
         assert (refused.returncode, refused.stdout) == (2, "")

@@ -478,6 +478,45 @@ OF_PORT = (
     *((f"errors.{name}", 5000) for name in ("port_rcv_errors", "local_link_integrity_errors")),
     ("errors.excessive_buffer_overrun_errors", 5000),
 )
+
+
+def in_cuda(finding: str, path: str, value: object) -> Fault:
+    """Return a fault that is one fact of the last GPU as CUDA sees it."""
+
+    def plant(said: dict[str, Any], gpu: int) -> None:
+        put(said, "libcuda", 0, f"devices[{gpu}].{path}", value)
+
+    return Fault(name=f"cuda {path}={value}", finding=finding, fact=f"cuda.{path}", plant=plant)
+
+
+@named("gpu-missing", "GPUs of the kernel module")
+def gone_from_the_module_alone(said: dict[str, Any], gpu: int) -> None:
+    """Let the kernel module list a GPU less than NVML, on a machine that is no container."""
+    said["host"]["container"] = None
+    part(said, "nvidia.ko")["instances"][0]["facts"]["gpus"].pop(gpu)
+
+
+@named("sibling-differs", "largest_bar")
+def a_small_window_on_the_bus(said: dict[str, Any], gpu: int) -> None:
+    """Let a GPU have a memory window of 256 MiB, as without Resizable BAR."""
+    put(said, "pci-display", gpu, "bars", [{"bytes": 16 << 20}, {"bytes": 256 << 20}])
+
+
+OF_CUDA = (
+    ("sibling-differs", "attributes.sms", 66),
+    ("sibling-differs", "attributes.clock_khz", 345_000),
+    ("sibling-differs", "attributes.l2_bytes", 31_457_280),
+    ("sibling-differs", "attributes.bus_width_bits", 3072),
+    ("sibling-differs", "attributes.ecc", 0),
+    ("sibling-differs", "attributes.memory_bytes", 75_000_000_000),
+    ("driver-library-mismatch", "attributes.memory_bytes", 75_000_000_000),
+    ("driver-library-mismatch", "cc", "8.0"),
+)
+UNREAD = (
+    *("temperature", "power", "memory", "clocks", "ecc", "throttle", "pcie", "remap"),
+    *("temperature.gpu_c", "power.watts", "memory.total_mib", "clocks.sm_mhz"),
+    *("ecc.enabled", "throttle.reasons", "pcie.width", "remap.failed"),
+)
 VARIABLES = {
     **dict.fromkeys(("CUDA_LAUNCH_BLOCKING", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE"), "1"),
     "CUDA_INJECTION64_PATH": "/opt/x/libinject.so",
@@ -494,6 +533,10 @@ FAULTS = (
     ),
     *RATES,
     *(imex(**held) for held in ({"domain": "DOWN"}, {"running": False}, {"channels": 0})),
+    *(in_cuda(finding, path, value) for finding, path, value in OF_CUDA),
+    *(fact("gpu-sensor-error", "gpu", path, None) for path in UNREAD),
+    *(fact("pcie-link-degraded", "pci-display", "power_state", state) for state in ("D3hot", "D3cold", "error")),
+    machine("driver-library-mismatch", "nvml", "driver", "driver_version", "570.124.06"),
     fact("pcie-link-degraded", "pci-display", "link.width", 8),
     fact("pcie-link-degraded", "pci-display", "link.width", 4),
     fact("bios-bar-setting", "pci-display", "bars[1].assigned", value=False),

@@ -39,7 +39,9 @@ def eight() -> dict[str, Any]:
     module["gpus"] = [{**gpus[0], "pci": pci(number), "minor": number} for number in range(8)]
     module["nodes"] = [nodes[0], *({**nodes[1], "path": f"/dev/nvidia{number}"} for number in range(8))]
     cuda = part(said, "libcuda")["instances"][0]["facts"]
-    cuda["devices"] = [{**cuda["devices"][0], "ordinal": number, "pci": pci(number)} for number in range(8)]
+    cuda["devices"] = [
+        {**copy.deepcopy(cuda["devices"][0]), "ordinal": number, "pci": pci(number)} for number in range(8)
+    ]
     for name in (*GPUS, "nvml", "nvidia.ko", "libcuda"):
         part(said, name)["facts"] = part(said, name)["instances"][0]["facts"]
     return said

@@ -72,7 +72,7 @@ def test_other_files_that_two_wheels_have_written() -> None:
     assert roots(facts) == ("wheel-files-overwritten",)
     finding = found(facts, "wheel-files-overwritten")
     assert finding is not None
-    assert "pytorch 2.11.0+cu130 requires nvidia-cudnn-cu12 2.27.3" in finding.detail
+    assert "PyTorch 2.11.0+cu130 requires nvidia-cudnn-cu12 2.27.3" in finding.detail
     consequence = found(facts, "framework-fails-on-gpu")
     assert consequence is not None
     assert consequence.caused_by == finding.key
@@ -198,7 +198,7 @@ def test_a_linker_older_than_what_asks_for_it() -> None:
     assert roots(facts) == ("nvjitlink-clash",)
     finding = found(facts, "nvjitlink-clash")
     assert finding is not None
-    assert "libcusparse.so.12 wants libnvJitLink of CUDA 12.4" in finding.title
+    assert "libcusparse.so.12 needs libnvJitLink of CUDA 12.4" in finding.title
     assert f"12.2 from {TOOLKIT}" in finding.title
     assert finding.fix is not None
     assert "LD_LIBRARY_PATH" in finding.fix.commands[0]

@@ -36,7 +36,7 @@ def test_nvcc_of_another_cuda_is_named_with_both_versions(text: str, mentions: l
                 "The current installed version of x86_64-conda-linux-gnu-c++ (14.3.0) is greater than the "
                 "maximum required version by CUDA 12.4. Please make sure to use an adequate version (>=6.0.0, <14.0)."
             ),
-            ["14.3.0", "CUDA 12.4", "GCC 13 at most", "g++-13", "CUDA 12.8 on"],
+            ["14.3.0", "CUDA 12.4", "GCC 13 at most", "g++-13", "CUDA 12.8 and newer"],
         ),
         (
             (

@@ -143,13 +143,13 @@ COLLECTED = (
             "forward-compat-804",
             "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE\nGPU 0: NVIDIA GeForce RTX 2080 (UUID: GPU-1)\n"
             + SMI.format("470.161.03", "12.2"),
-            ["470.161.03", "sm_75", "own branch is of CUDA 11.4", "CUDA 12.2 came with driver 535.54.03"],
+            ["470.161.03", "sm_75", "own branch supports CUDA 11.4", "CUDA 12.2 came with driver 535.54.03"],
         ),
         (
             "compat-libs-803",
             "cudaGetDeviceCount returned 803\nLD_LIBRARY_PATH=/usr/local/cuda/compat\n"
             + SMI.format("535.54.03", "12.2"),
-            ["803", "535.54.03", "take /usr/local/cuda/compat off"],
+            ["803", "535.54.03", "remove /usr/local/cuda/compat from"],
         ),
         (
             "intel-level-zero-missing",

@@ -257,7 +257,7 @@ def test_a_framework_that_one_python_could_not_be_asked_after_leaves_the_verdict
     assert report(facts).verdict.status is Health.UNKNOWN
     finding = found(facts, "component-not-seen")
     assert finding is not None
-    assert f"pytorch in {PYTHON}" in finding.title
+    assert f"PyTorch in {PYTHON}" in finding.title
 
 
 def test_a_gpu_whose_questions_all_fail_is_not_well() -> None:

@@ -20,7 +20,7 @@ from gpustack.matrix.subjects.codes import Number, xids
 from gpustack.model.facts import Call
 from gpustack.model.reading import made
 from gpustack.model.report import Confidence, Contract, Finding, Health, Kept, Report, Severity
-from tests.build import MATRIX, gpu, healthy, libcuda, report, seen
+from tests.build import MATRIX, gpu, healthy, libcuda, machine, report, seen
 from tests.diagnose.faults import (
     FAULTS,
     Fault,
@@ -163,7 +163,7 @@ def test_persistence_is_a_warning_on_data_centre_gpus_alone_and_told_once() -> N
     both = report(healthy(slow, seen("gpu", gpu(persistence=False))))
     assert [(one.key, one.severity) for one in both.findings] == [("persistence-mode-off", Severity.WARNING)]
     desktop = gpu("NVIDIA GeForce RTX 4090", "8.9", persistence=False, temperature={"memory_c": 104})
-    assert drawn(report(healthy(seen("gpu", desktop)))) == []
+    assert drawn(report(healthy(libcuda(cc="8.9"), seen("gpu", desktop)))) == []
 
 
 @pytest.mark.parametrize(
@@ -295,3 +295,9 @@ def test_a_record_says_what_was_seen_why_it_hurts_and_what_to_do(finding: str) -
     assert first.endswith(".")
     assert "\n" not in first
     assert len(re.findall(r"[.:;]", rest)) >= 2
+
+
+def test_a_table_where_a_word_belongs_costs_no_report() -> None:
+    gpus = seen("gpu", {"key": "0"})
+    odd = replace(gpus, instances=tuple(replace(one, facts={"recovery_action": {}}) for one in gpus.instances))
+    assert any(one.because for one in report(machine(odd)).findings)

@@ -124,6 +124,14 @@ def test_another_cudnn_before_the_frameworks_own(version: str | None, severity: 
             assert "9.19.0" in finding.title
 
 
+def test_the_version_of_a_library_is_that_of_the_copy_in_use() -> None:
+    cudnn = seen("cudnn", copy(WHEEL, "9.19.0"), copy(LOCAL, "9.1.0"))
+    found_at = search(("LD_LIBRARY_PATH", LOCAL), ("RUNPATH", WHEEL))
+    for where, version in ((found_at, "9.1.0"), (search(("RUNPATH", WHEEL)), "9.19.0"), ({}, "9.19.0")):
+        told = report(healthy(cudnn, torch(search=where, pins=PINS)))
+        assert [one.version for one in told.components if one.id == "cudnn"] == [version]
+
+
 def test_what_works_all_the_same_is_only_a_warning() -> None:
     cudnn = seen("cudnn", copy(WHEEL, "9.19.0"), copy(LOCAL, "9.1.0"))
     ran = {"ran": True, "ok": True, "device": "cuda:0", "loaded": {"libcudnn": [LOCAL]}}

@@ -38,7 +38,7 @@ def words(text: str, slug: str) -> str:
         (f"./server: error while loading shared libraries: libcurand.so.10: {NO_FILE}", ["libcurand.so.10"]),
         (
             f"NVIDIA-SMI 535.183.01   Driver Version: 535.183.01   CUDA Version: 12.2\nlibcudart.so.11.0: {NO_FILE}",
-            ["libcudart.so.11.0", "CUDA 11", "CUDA 12.2 is what the driver can run"],
+            ["libcudart.so.11.0", "CUDA 11", "driver can run CUDA 12.2"],
         ),
         (f"OSError: libcufft.so.11: {NO_FILE}\nno CUDA toolkit 12.4 here", ["CUDA 12"]),
         (f"libcudart.so.12: {NO_FILE}\n{NVCC_124}", ["CUDA 12.4 is installed, but the loader does not look there"]),

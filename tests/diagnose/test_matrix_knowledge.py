@@ -19,7 +19,7 @@ def test_a_combination_that_its_makers_call_bad_is_a_warning_with_the_advice_and
     assert finding is not None
     assert finding.instance == "torch-numpy-2"
     assert finding.severity is Severity.WARNING
-    assert "numpy 2.1.0" in finding.title
+    assert "NumPy 2.1.0" in finding.title
     assert finding.fix
     assert "numpy below 2" in finding.fix.text
     assert finding.row
@@ -36,7 +36,7 @@ def test_what_goes_wrong_only_under_a_condition_is_a_remark_that_names_it() -> N
     finding = found(healthy(seen("cudnn", {"version": "9.14.0"})), "known-bad-combination")
     assert finding is not None
     assert finding.severity is Severity.INFO
-    assert "where attention over more than 1024 keys" in finding.title
+    assert "when attention over more than 1024 keys" in finding.title
 
 
 def test_versions_outside_the_range_and_other_gpus_are_left_alone() -> None:

@@ -92,7 +92,7 @@ def test_processes_on_a_replaced_driver_are_one_finding_with_the_releases_and_ho
     )
     one = must(facts, DELETED)
     assert one.severity is Severity.WARNING
-    assert "4 processes run on files of driver 550.54.15" in one.title
+    assert "4 processes run on deleted files of driver 550.54.15" in one.title
     assert "python3 train.py (pid 70, training script)" in one.detail
     assert "Installed now is 580.95.05" in one.detail
     assert commands(one) == (

@@ -121,7 +121,7 @@ def test_persistence_is_spoken_of_where_the_start_was_slow(
     seconds: float,
     told: bool,  # noqa: FBT001 - a row
 ) -> None:
-    slow = replace(libcuda(), calls=(Call(name="cuInit", seconds=seconds, outcome="ok"),))
+    slow = replace(libcuda(cc="8.9"), calls=(Call(name="cuInit", seconds=seconds, outcome="ok"),))
     card = gpu("NVIDIA GeForce RTX 4090", "8.9", persistence=persistence)
     facts = healthy(slow, seen("gpu", card), log(), kernel(), seen("pci-display", pci()))
     assert ids(facts) == ({"persistence-mode-off"} if told else set())

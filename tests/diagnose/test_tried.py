@@ -45,10 +45,10 @@ def finding_of(facts: Facts, component: str) -> Finding | None:
     [
         (RAN, None, ""),
         (IDLE, None, ""),
-        (WRONG, FAILS, "cupy 1.2.0 gave a wrong answer on cuda:0"),
-        (failing("RuntimeError: x", "launch"), FAILS, "cupy 1.2.0 failed on cuda:0"),
-        (failing("RuntimeError: x"), FAILS, "cupy 1.2.0 cannot compile for cuda:0"),
-        (failing("ImportError: x", "import", device=None), IMPORT, "cupy 1.2.0 cannot be imported"),
+        (WRONG, FAILS, "CuPy 1.2.0 gave a wrong answer on cuda:0"),
+        (failing("RuntimeError: x", "launch"), FAILS, "CuPy 1.2.0 failed on cuda:0"),
+        (failing("RuntimeError: x"), FAILS, "CuPy 1.2.0 cannot compile for cuda:0"),
+        (failing("ImportError: x", "import", device=None), IMPORT, "CuPy 1.2.0 cannot be imported"),
         (
             {"ran": False, "reason": "was killed by SIGSEGV", "failed_at": "compile"},
             FAILS,
@@ -79,7 +79,7 @@ def test_running_out_of_time_is_not_knowing() -> None:
     late = {"ran": False, "reason": "gave no answer in 55.0 s (state S)", "failed_at": "compile"}
     finding = finding_of(healthy(ran("cupy", late)), "cupy")
     assert finding is not None
-    assert (finding.severity, finding.title) == (Severity.UNKNOWN, "cupy 1.2.0 did not finish in time")
+    assert (finding.severity, finding.title) == (Severity.UNKNOWN, "CuPy 1.2.0 did not finish in time")
     at_import = finding_of(healthy(ran("cupy", {**late, "failed_at": "import"})), "cupy")
     assert at_import is not None
     assert at_import.severity is Severity.UNKNOWN

@@ -50,7 +50,7 @@ ONE_MIG = "torch.cuda.device_count()\n1"
         (
             "container-no-gpus-flag",
             "compose.yml has no NVIDIA device reservation, so nvidia-smi is unavailable inside the container",
-            ["reservation of devices"],
+            ["device reservation"],
         ),
         (
             "container-no-gpus-flag",

@@ -264,6 +264,24 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("sglang==0.5.23", "torch==2.13.0"), {}, FAILS),
         (("vllm==0.2.1",), {"python": "3.10"}, Compatibility.LIMITED),  # withdrawn
         (("torch==2.11.0", "cuda==13.1"), {}, WORKS),  # a toolkit beside it, and not the wheel cuda-toolkit
+        (("cudnn==9.10.2",), {"gpu": "H100"}, WORKS),  # on the index as 9.10.2.21
+        (("cudnn==9.10",), {"gpu": "H100"}, WORKS),
+        (("cudnn==9.10.9",), {"gpu": "H100"}, UNKNOWN),  # between two releases
+        (("tensorrt==10.3.0.26",), {"gpu": "H100"}, WORKS),  # the archive's number; on the index it is 10.3.0
+        (("torchcodec==0.14.0",), {"python": "3.12", "machine": "aarch64"}, WORKS),
+        (("cuda-bindings==12.9.4",), {"python": "3.14", "os": "windows"}, WORKS),
+        (("cuda-bindings==12.9.4",), {"python": "3.8"}, FAILS),
+        (("torch==2.12.1", "nvidia-cudnn-cu13==9.20.0.48"), {}, WORKS),
+        (("torch==2.12.1", "nvidia-cudnn-cu13==9.20.1"), {}, Compatibility.LIMITED),  # pip refuses it, the loader not
+        (("torch==2.8.0", "nvidia-nccl-cu12==2.26.0"), {}, UNKNOWN),  # older than what it was built with
+        (("jax==0.7.0", "jaxlib==0.7.0"), {}, WORKS),
+        (("jaxlib==0.7.1", "jax==0.7.0"), {}, FAILS),
+        (("jax==0.12.0", "jaxlib==0.11.1"), {}, FAILS),
+        (("jax==0.7.0", "jaxlib==0.6.0"), {}, UNKNOWN),  # METADATA of that jax was not read
+        (("jax==0.4.30", "jax-cuda12-plugin==0.4.31"), {}, FAILS),
+        (("jax-cuda12-plugin==0.7.0", "jax-cuda12-pjrt==0.7.0"), {}, WORKS),
+        (("jax-cuda12-plugin==0.7.0", "jax-cuda12-pjrt==0.7.1"), {}, FAILS),
+        (("torch==2.9.0",), {"os": "windows", "machine": "aarch64"}, UNKNOWN),  # nobody reads wheels for it
         (("vllm==0.1.0", "torch==2.0.0"), {}, UNKNOWN),  # a source archive alone: nobody read what it requires
     ],
 )

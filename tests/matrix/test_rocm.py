@@ -60,7 +60,15 @@ def test_what_a_release_supports() -> None:
     assert "gfx942" in levels["supported"]
     assert "gfx906" in levels["deprecated"]
     assert {"gfx1201", "gfx1101"} <= {gfx for one in amd_intel.support_of(MATRIX, "6.4.1") for gfx in one.gfx}
-    assert amd_intel.support_of(MATRIX, "6.4.3") == ()  # nobody read its list
+    assert amd_intel.support_of(MATRIX, "6.4.4") == ()  # nobody read its list
+
+
+@pytest.mark.parametrize("rocm", ["6.4.3", "7.0.1", "7.0.2", "7.1.1", "7.2.1", "7.2.4"])
+def test_each_release_from_6_4_2_on_supports_what_its_own_page_lists(rocm: str) -> None:
+    supported = next(one.gfx for one in amd_intel.support_of(MATRIX, rocm) if one.level == "supported")
+    assert {"gfx942", "gfx908", "gfx1201", "gfx1101", "gfx1030"} <= set(supported)
+    assert ("gfx950" in supported) == (rocm[0] == "7")  # MI350X and MI355X
+    assert not {"gfx906", "gfx1151"} & set(supported)
 
 
 def test_the_rocm_builds_of_torch() -> None:
@@ -71,9 +79,14 @@ def test_the_rocm_builds_of_torch() -> None:
     one = amd_intel.torch_build_of(MATRIX, "2.4.1+rocm6.1", "6.1")
     assert one is not None
     assert "gfx942" in one.archs
-    bare = amd_intel.torch_build_of(MATRIX, "2.8.0", "6.3")
+    bare = amd_intel.torch_build_of(MATRIX, "2.13.0", "7.2")
     assert bare is not None
-    assert bare.archs == ()
+    assert bare.archs == ()  # gfx1103 was added about then
+    for torch, rocm in (("2.9", "6.3"), ("2.10", "7.1"), ("2.12", "7.2")):
+        build = amd_intel.torch_build_of(MATRIX, torch, rocm)
+        assert build
+        assert "gfx1201" in build.archs
+        assert ("gfx1151" in build.archs) == rocm.startswith("7")
     assert amd_intel.torch_build_of(MATRIX, "2.7.1", "7.2") is None
 
 

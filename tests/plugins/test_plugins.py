@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,33 +17,13 @@ from gpustack import plugins
 from gpustack.collect import catalogue
 from gpustack.diagnose import engine, rulebook
 from gpustack.diagnose.engine import failed
-from gpustack.diagnose.requirements.records import by_id
 from gpustack.errors import UsageError
-from gpustack.matrix import facts as schema
 from gpustack.plugins import reading
 
 REPO = Path(__file__).resolve().parents[2]
 EXAMPLE = REPO / "examples/plugin/gpustack_example"
 OLD = REPO / "examples/driver-too-old.json"
 Change = Callable[[str], str]
-
-
-@pytest.fixture
-def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let what a test loads be gone after it."""
-    monkeypatch.setattr(plugins, "LOADED", plugins.Loaded())
-    for module, empty in ((catalogue, []), (rulebook, {}), (tables, {})):
-        monkeypatch.setattr(module, "ADDED", empty)
-    schema.schema.cache_clear()
-    yield
-    by_id.cache_clear()
-    schema.schema.cache_clear()
-
-
-@pytest.fixture
-def plugin(tmp_path: Path) -> Path:
-    """Return a copy of the example, to be changed."""
-    return Path(shutil.copytree(EXAMPLE, tmp_path / "plugin"))
 
 
 def command(*arguments: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:

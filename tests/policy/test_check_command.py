@@ -173,7 +173,7 @@ def test_init_writes_a_policy_that_this_machine_keeps_and_never_over_one(machine
     assert len(said(done)["policy"]) > 15
     again = gpustack(*common, "--init", at=tmp_path)
     assert again.returncode == 2
-    assert "gpustack.toml exists already" in again.stderr
+    assert "gpustack.toml already exists" in again.stderr
     (tmp_path / "gpustack.toml").write_text("x")
     assert gpustack(*common, "--init", "--force", at=tmp_path).returncode == 0
     assert (tmp_path / "gpustack.toml").read_text("utf-8") == written

@@ -180,7 +180,7 @@ CPU_BUILD = Finding(
     severity=Severity.WARNING,
     layer=Layer.FRAMEWORK,
     component="onnxruntime",
-    title="onnxruntime 1.30.0 is a build for the CPU alone; this machine has an NVIDIA H200",
+    title="ONNX Runtime 1.30.0 is a build for the CPU alone; this machine has an NVIDIA H200",
     detail="It imports and runs, but never on the GPU: the package brings no CUDA provider.",
     because=(
         Because(component="onnxruntime", fact="distributions", value=("onnxruntime 1.30.0",), source=SITE),

@@ -16,6 +16,7 @@ from gpustack.report.trace_words import (
     extent,
     figure,
     headline,
+    kernel,
     limit,
     link,
     percent,
@@ -24,7 +25,6 @@ from gpustack.report.trace_words import (
     shape,
     state,
     three,
-    waves,
     whole,
 )
 from gpustack.trace.steps import NAMES, left_out
@@ -232,7 +232,7 @@ def test_an_amount_has_the_unit_that_suits_it(value: float, unit: str, said: str
 
 def test_what_is_hardly_anything_is_not_nothing() -> None:
     assert (percent(0.0004), percent(0.0), percent(0.0996)) == ("<0.1%", "0%", "10%")
-    assert waves(replace(traces.gpu().kernels[0], waves=0.000947)) == "0.001"
+    assert kernel(replace(traces.gpu().kernels[0], waves=0.000947))[6] == "0.001"
 
 
 def test_a_part_of_the_peak_stands_beside_operations_whatever_bounds_the_layer() -> None:

@@ -81,14 +81,7 @@ def errors(case: Case) -> Reason | None:
 
 
 # What can be said of the same work without rest: only the window is another.
-HELD: tuple[Rule, ...] = (
-    shared,
-    links.power,
-    links.thermal,
-    links.hardware,
-    links.locked,
-    errors,
-)
+HELD: tuple[Rule, ...] = (shared, links.power, links.thermal, links.hardware, links.locked, errors)
 
 
 def remapped(case: Case) -> Reason | None:

@@ -15,8 +15,7 @@ SEAT = Advice(
     (sh("sudo lspci -vv | grep -E 'LnkCap|LnkSta'"), sh("nvidia-smi -q | grep -A 12 'GPU Link Info'")),
 )
 REPEATS = Advice(
-    "Reseat the card, and check riser and cable.",
-    (sh("nvidia-smi -q | grep Replay"), sh("sudo dmesg | grep -i aer")),
+    "Reseat the card, and check riser and cable.", (sh("nvidia-smi -q | grep Replay"), sh("sudo dmesg | grep -i aer"))
 )
 BIGGER = Advice(
     "The firmware sets the payload for the whole path; the kernel parameter pci=pcie_bus_perf asks for the largest.",

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import intel
 from gpustack.diagnose.machine.frameworks import platform
-from gpustack.diagnose.machine.inventory import driver_release
+from gpustack.diagnose.machine.inventory import builds, driver_release
+from gpustack.diagnose.machine.libraries import used
 from gpustack.diagnose.machine.values import flag, items, number, table, text, texts, told
 from gpustack.matrix.subjects import amd_intel, frameworks, gpus, torch
 from gpustack.model.versions import DriverRelease
@@ -30,6 +31,7 @@ SLOWED = {
     0x80: "hw_power_brake_slowdown",
 }
 BY_NAME = "its name"
+LOADED = {"cudnn": "libcudnn", "nccl": "libnccl", "cublas": "libcublas"}  # libraries that frameworks load
 BY_PLATFORM = "what a plain install takes on this platform"
 BY_RELEASE = "the matrix row of this build"
 
@@ -45,9 +47,23 @@ def complete(facts: Facts, matrix: Matrix) -> Facts:
         "pytorch": _pytorch,
     }
     components = tuple(
-        _each(one, makers[one.id], facts, matrix) if one.id in makers else one for one in facts.components
+        _each(one, makers[one.id], facts, matrix) if one.id in makers else _in_use(one, facts)
+        for one in facts.components
     )
     return facts if components == facts.components else replace(facts, components=components)
+
+
+def _in_use(component: Component, facts: Facts) -> Component:
+    """Return a library with the copy first that the first framework loads, which a search path may choose."""
+    file = LOADED.get(component.id)
+    if file is None or not component.instances[1:]:
+        return component
+    loaded = (one.copy for build in builds(facts) if (one := used(build, file, component.id, facts)))
+    copy = next((one for one in loaded if one), None)
+    if copy is None or copy is component.instances[0]:
+        return component
+    others = tuple(one for one in component.instances if one is not copy)
+    return replace(component, version=copy.version, build=copy.build, path=copy.path, instances=(copy, *others))
 
 
 def _each(

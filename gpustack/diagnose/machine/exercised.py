@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, builds, nvidia_here
 from gpustack.diagnose.machine.messages import MESSAGE
 from gpustack.diagnose.machine.values import HERE, flag, table, text, texts, told
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Layer, product
 from gpustack.model.report import Severity
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Trial:
     @property
     def name(self) -> str:
         """Its name for people."""
-        return f"{self.component} {self.copy.version or ''}".strip()
+        return f"{product(self.component)} {self.copy.version or ''}".strip()
 
     @property
     def exercise(self) -> Mapping[str, JsonValue]:

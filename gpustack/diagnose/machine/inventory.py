@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.processes import left_out, withheld
 from gpustack.diagnose.machine.values import copies, flag, items, number, status, table, text, texts, told, version
 from gpustack.model.command import PYTHON, Word
-from gpustack.model.facts import Facts, Status, once
+from gpustack.model.facts import Facts, Status, once, product
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Build:
     @property
     def name(self) -> str:
         """Its name for people."""
-        return f"{self.component} {self.copy.version or ''}".strip()
+        return f"{product(self.component)} {self.copy.version or ''}".strip()
 
     @property
     def python(self) -> Word:

@@ -161,7 +161,7 @@ def place(facts: Facts, library: str, older_than: CudaVersion | None = None) -> 
     if folders(facts):
         return folders(facts)[0]
     other = [one for one in toolchain_toolkits(facts) if older_than is None or one.cuda < older_than]
-    return f"CUDA {other[0].version} of this machine" if other else ""
+    return f"this machine's CUDA {other[0].version}" if other else ""
 
 
 def off_path(facts: Facts, what: str, verify: Command) -> Fix:
@@ -171,10 +171,10 @@ def off_path(facts: Facts, what: str, verify: Command) -> Fix:
         return fixes.off_path(held, " and ".join(held), verify)
     if on_windows(facts):
         return Fix(
-            text=f"Take the folder of the other {what} off PATH.", commands=(sh("where cudnn*.dll"),), verify=verify
+            text=f"Remove the folder of the other {what} from PATH.", commands=(sh("where cudnn*.dll"),), verify=verify
         )
     return Fix(
-        text=f"Take the folder of the other {what} off LD_LIBRARY_PATH (a profile, a module, an image or sudo may set "
+        text=f"Remove the folder of the other {what} from LD_LIBRARY_PATH (a profile, module, image or sudo may set "
         "it): wheels bring what they need.",
         commands=(sh("echo $LD_LIBRARY_PATH"), sh("unset LD_LIBRARY_PATH")),
         verify=verify,
@@ -188,7 +188,7 @@ def newer_cudnn(least: str, facts: Facts) -> Fix:
     major = numbers(least)[0]
     wheel = requirement(f"nvidia-cudnn-cu{cuda}", f">={least},<{major + 1}")
     return Fix(
-        text=f"Install cuDNN {least} or newer of major {major}, for the same CUDA, and take older ones off the "
+        text=f"Install cuDNN {least} or newer of major {major}, for the same CUDA, and remove older ones from the "
         "loader's path; or install a release of the framework that was built with this one.",
         commands=(sh("python -m pip install --upgrade {wheel}", wheel=wheel),)
         if major >= FIRST_WHEEL

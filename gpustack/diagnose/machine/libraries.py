@@ -13,7 +13,7 @@ from gpustack.diagnose.machine.messages import grounds
 from gpustack.diagnose.machine.values import because, because_of, copies, items, table, text, texts, told, version
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
-from gpustack.model.facts import once
+from gpustack.model.facts import once, product
 from gpustack.model.report import Because, Confidence, Fix, Severity
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ OF_CUDA = (
 )
 # What programs print, or people write, of the copy that was loaded and the one that was built with.
 SAID = ("cudnn-incompatible", "cudnn-loaded-older", "cudnn-outdated-jax", "jax-library-older", "nccl-too-old")
-PROGRAMS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +203,7 @@ def _said(copy: Instance, library: Library, facts: Facts) -> Clash | None:
     if not built or not found:
         return None
     by = text(copy.facts, "loaded_by") or next((name for name in ("tensorflow", "jax") if facts.find(name)), None)
-    who = f"{PROGRAMS.get(by, by)} {version(facts, by) or ''}".strip() if by else "The program"
+    who = f"{product(by)} {version(facts, by) or ''}".strip() if by else "The program"
     held = table(told(facts, "packages"), "distributions")
     wheel = next((name for name in held if name.startswith(library.wheel)), None)
     own = text(held, wheel) if wheel else None

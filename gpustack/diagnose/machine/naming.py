@@ -40,7 +40,7 @@ def driver_name(facts: Facts, matrix: Matrix) -> str:
     )
     if release or branch:
         return f"driver {release or branch}" + (f" (CUDA {cuda})" if cuda else "")
-    return f"a driver of CUDA {cuda}" if cuda else ""
+    return f"a driver for CUDA {cuda}" if cuda else ""
 
 
 def cuda_of_driver(facts: Facts, matrix: Matrix) -> CudaVersion | None:
@@ -72,7 +72,7 @@ def needed_driver(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> str:
     linux = floor.linux if floor else native.driver if native else None
     windows = floor.windows if floor else native.windows if native else None
     if linux is None:
-        return f"a driver of CUDA {cuda} or newer"
+        return f"a driver for CUDA {cuda} or newer"
     if on_windows(facts):
         return f"a Windows driver {windows or f'of branch {BRANCH_ALONE}'} or newer (Linux: {linux})"
     return f"driver {linux} or newer"

@@ -151,8 +151,8 @@ def _hidden(row: Count, pci: str, facts: Facts) -> str | None:
         return None  # who lists a GPU has opened it
     if row.among == "cuda":
         return _hidden_from_cuda(pci, facts)
-    if row.among == "bus":
-        return "a container or virtual machine may show no bus" if facts.host.container else None
+    if row.among in {"bus", "module"}:
+        return f"a container may not show all of {NAMES[row.among]}" if facts.host.container else None
     held = {text(one, "pci"): one for one in items(told(facts, "nvidia.ko"), "gpus")}.get(pci)
     passed_on = any(
         copy.key == pci and text(copy.facts, "driver") in PASSED_ON for copy in copies(facts, "pci-display")

@@ -45,12 +45,12 @@ def driver_fit(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> Fit:
     found = " with ".join(name for name in names if name) or "no driver seen"
     floor, native, row = _drivers(cuda, facts, matrix)
     if highest and highest >= cuda:
-        return Fit(kept=Kept.OK, needs=f"a driver of CUDA {cuda}", found=found, row=row)
+        return Fit(kept=Kept.OK, needs=f"a driver for CUDA {cuda}", found=found, row=row)
     known = highest is not None or on_windows(facts)
     if release and native and release >= native and known:
         return Fit(kept=Kept.OK, needs=f"driver {native} or newer", found=found, row=row)
     if floor is None:
-        needs = f"driver {native} or newer" if native else f"a driver of CUDA {cuda}"
+        needs = f"driver {native} or newer" if native else f"a driver for CUDA {cuda}"
         old = release < native if release and native else highest is not None and release is None
         return Fit(kept=Kept.BROKEN if old else Kept.UNKNOWN, needs=needs, found=found, row=row)
     if release is not None:

@@ -23,6 +23,7 @@ from gpustack.diagnose.requirements.fits import (
 )
 from gpustack.matrix.subjects import amd_intel, frameworks, ranges, torch
 from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.facts import product
 from gpustack.model.report import Kept
 from gpustack.model.versions import CudaVersion
 
@@ -197,7 +198,8 @@ def _libraries(build: Build, facts: Facts) -> Iterator[Contract]:
         found, needs = numbers(copy.version), numbers(wanted)
         kept = Kept.OK if found[:1] == needs[:1] and found[:2] >= needs[:2] else Kept.BROKEN
         least = ".".join(str(number) for number in needs[:2])
-        fit = Fit(kept=kept, needs=f"{component} {least} or newer", found=f"{component} {copy.version}")
+        name = product(component)
+        fit = Fit(kept=kept, needs=f"{name} {least} or newer", found=f"{name} {copy.version}")
         yield edge(build.component, component, "library", fit, build.copy.environment)
 
 

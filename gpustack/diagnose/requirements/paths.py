@@ -158,7 +158,7 @@ class Check(NamedTuple):
         if not self.each:
             for name in self.way:
                 held = held.get(name) if isinstance(held, TABLE) else None
-            return not isinstance(held, TABLE) or self.well(held.get(self.last))
+            return self.well(held.get(self.last) if isinstance(held, TABLE) else None)
         last, well = self.last, self.well
         return all(well(one[last]) for one in self.parents(held, known) if last in one)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import builds, gpus, ours
 from gpustack.diagnose.machine.values import copies, items, number, text, told, version
+from gpustack.diagnose.requirements import metadata
 from gpustack.diagnose.requirements.fits import Fit, asked, edge, release
 from gpustack.diagnose.requirements.python import ON_ARM, UNFIT, machines_of, packages
 from gpustack.matrix.subjects import frameworks, generated, libraries, terms, torch
@@ -32,9 +33,6 @@ WORDS: Mapping[str, str] = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 DEVICES: Mapping[str, str] = {"nvidia": "gpu", "amd": "amd-gpu", "intel": "intel-gpu"}
 # What the package index serves as a CUDA build alone; beside a PyTorch of another maker it is a build of one's own.
 CUDA_ALONE = frozenset({"tensorflow", "vllm", "xformers", "transformer-engine", "tensorrt-llm"})
-# How a build of these goes with a library of CUDA is judged by what it was made with, not by what its wheel pins.
-MAKERS_OF_BUILDS = frozenset({"pytorch", "tensorflow", "jax", "onnxruntime"})
-LIBRARIES = frozenset({"cudnn", "nccl", "cublas", "tensorrt"})
 BEFORE_MAJORS = 11  # until then one build of a library served one minor of CUDA
 
 
@@ -48,8 +46,7 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             yield from _maker(one, here, facts, matrix)
     yield from _platforms(facts, matrix)
     yield from _jetson(facts, matrix)
-    yield from _required(facts, matrix)
-    yield from _numpy(facts, matrix)
+    yield from metadata.draw(facts, matrix)
     toolkit = version(facts, TOOLKIT)
     if toolkit and numbers(toolkit) and any(asked(copy) for copy in copies(facts, TOOLKIT)):
         yield from _libraries(toolkit, facts, matrix)
@@ -85,7 +82,11 @@ def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether the index has wheels for Windows of what is asked about; one for any platform says nothing."""
+    """Return whether the index has wheels for Windows of what is asked about; one for any platform says nothing.
+
+    Those for Windows on ARM nobody reads.
+    """
+    arm = facts.host.machine == "aarch64"
     for one in facts.components:
         for copy in one.instances if any(map(asked, one.instances)) else ():
             names = packages(one.id, copy, matrix)
@@ -95,46 +96,9 @@ def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             held = without or (listed[0] if listed and len(listed) == len(names) else None)
             if held:
                 kept, needs = Kept.BROKEN if without else Kept.OK, f"a platform with a wheel: {', '.join(held.wheels)}"
-                fit = Fit(kept=kept, needs=needs, found="Windows", row=held.row)
+                kept, found = (Kept.UNKNOWN, "Windows on ARM") if arm else (kept, "Windows")
+                fit = Fit(kept=kept, needs=needs, found=found, row=held.row)
                 yield edge(one.id, "machine", "platform", fit, copy.environment)
-
-
-def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return what the METADATA of each release that is asked about requires of the distributions beside it.
-
-    A toolkit beside it is not the distribution cuda-toolkit, whose wheels come with the release.
-    """
-    here, found = platform(facts) or "", [(one, copy) for one in facts.components for copy in one.instances]
-    for one, copy in found:
-        python = next((other.version for it, other in found if it.id == "python"), None)
-        known = (
-            tuple(generated.of_component(matrix, one.id, copy.version or "")) if asked(copy) and copy.version else ()
-        )
-        for mine, (beside, other) in product(known, found):
-            version_ = (
-                other.version if beside.id not in {one.id, TOOLKIT} and other.environment == copy.environment else None
-            )
-            version_ = None if one.id in MAKERS_OF_BUILDS and beside.id in LIBRARIES else version_
-            for name in generated.DISTRIBUTIONS.get(beside.id, (beside.id,)) if version_ else ():
-                span = mine.pin(name, here, python)
-                if span is not None and version_:
-                    kept = Kept.OK if span.holds(version_) else Kept.BROKEN
-                    row = mine.requiring(name, span)
-                    fit = Fit(kept=kept, needs=f"{name} {span}", found=f"{name} {version_}", row=row)
-                    kind = "torch" if beside.id == "pytorch" else "requirement"
-                    yield edge(one.id, beside.id, kind, fit, copy.environment)
-
-
-def _numpy(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return what a TensorFlow requires of the NumPy beside it, where its METADATA was read by hand alone."""
-    for copy, other in product(copies(facts, "tensorflow"), copies(facts, "numpy")):
-        listed = generated.release_of(matrix, "tensorflow", copy.version or "")
-        known = frameworks.tensorflow_pins(matrix, copy.version or "") if asked(copy) else None
-        span = known.on(version(facts, "python")) if known and not (listed and listed.requires) else None
-        if span and known and other.version:
-            kept = Kept.OK if span.holds(other.version) else Kept.BROKEN
-            fit = Fit(kept=kept, needs=f"numpy {span}", found=f"numpy {other.version}", row=known.row)
-            yield edge("tensorflow", "numpy", "requirement", fit, copy.environment)
 
 
 def _makers_here(facts: Facts) -> Iterator[str]:

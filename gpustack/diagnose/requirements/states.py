@@ -70,6 +70,8 @@ def broken(machine: Machine) -> Iterator[Outcome]:
 def _held(duty: State | Limit, subject: Subject, machine: Machine, known: dict[object, Found]) -> Outcome | None:
     """Return how a subject breaks a row, or None where it keeps it, or where the row is not about it."""
     seen = [one for one in members(subject.held, duty.path, known) if not duty.members or duty.members.search(one.name)]
+    if not seen and isinstance(duty, State) and duty.known and not duty.path.listed:
+        seen = [Member(duty.path.text, None)]
     if not seen:
         return None
     bound = _bound(duty, subject, machine) if isinstance(duty, Limit) else _other(duty, subject, machine)

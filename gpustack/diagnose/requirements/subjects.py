@@ -90,10 +90,12 @@ def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
     only = missing[0] if len(missing) == len(lost) == 1 else None
     source = _source(machine, component)
     slots = {one.key: at(one.facts, "subsystem") for one in copies(facts, "pci-display")}
+    in_cuda = {text(one, "pci"): one for one in items(told(facts, "libcuda"), "devices")}
     for gpu in listed:
         retired = table(gpu.copy.facts, "retired")
         pages = sum(number(retired, kind) or 0 for kind in ("single_bit", "double_bit"))
-        more: dict[str, JsonValue] = {"status": gpu.copy.status.value, "unasked": unasked(gpu.copy)}
+        cuda = in_cuda.get(text(gpu.copy.facts, "pci"), NOTHING)
+        more: dict[str, JsonValue] = {"status": gpu.copy.status.value, "unasked": unasked(gpu.copy), "cuda": cuda}
         held = {**gpu.copy.facts, **more, "retired": {**retired, "single_bit+double_bit": pages}}
         mark = gpu.mark if text(gpu.copy.facts, "pci") else only or gpu.mark
         name = text(gpu.copy.facts, "name")
@@ -125,8 +127,10 @@ def _slots(machine: Machine, component: str) -> Iterator[Subject]:
     for copy in ours(machine.facts):
         gpu = known.get(copy.key) or Subject(component="gpu", held=NOTHING)
         product, kind = gpu.product, gpu.kind
+        largest = max((number(bar, "bytes") or 0 for bar in items(copy.facts, "bars")), default=None)
+        held = {**copy.facts, "largest_bar": largest}
         yield Subject(
-            component=component, held=copy.facts, mark=copy.key, product=product, gpu=gpu.held, source=source, kind=kind
+            component=component, held=held, mark=copy.key, product=product, gpu=gpu.held, source=source, kind=kind
         )
 
 

@@ -67,7 +67,7 @@ def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         yield gpu_stack_not_examined.finding(
             instance=copy.key,
             severity=Severity.INFO if nvidia_here(facts) else Severity.UNKNOWN,
-            title=f"Nothing is known of the {maker} GPU at {copy.key} but its place on the bus"
+            title=f"Nothing is known about the {maker} GPU at {copy.key} except its place on the bus"
             if from_text(facts)
             else f"The stack of the {maker} GPU at {copy.key} is not examined by this version",
             because=(
@@ -79,7 +79,7 @@ def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 @rule("device-nodes-not-accessible", Layer.ENVIRONMENT, "nvidia.ko", explained_by=("container-cgroup-lost-devices",))
 def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """This user may not open the GPU's device nodes.
+    """This user cannot open the GPU's device nodes.
 
     CUDA and NVML open /dev/nvidiactl, /dev/nvidia0 … and /dev/nvidia-uvm for reading and writing. Their permissions
     here exclude this user. Widen them where the driver sets them (NVreg_DeviceFileMode), or add the user to the group
@@ -91,7 +91,7 @@ def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Findi
         return
     named = tuple(map(PATH, paths))
     yield device_nodes_not_accessible.finding(
-        title=f"This user may not open {', '.join(paths)}",
+        title=f"This user cannot open {', '.join(paths)}",
         because=(because(facts, "nvidia.ko", "nodes"), because(facts, "nvidia-uvm.ko", "nodes")),
         fix=fixes.advice(
             f"{fixes.place(facts)}Join the group (GROUP) that owns the nodes and log in again; or, where all "
@@ -117,7 +117,7 @@ USUAL = ("render", "video")
 
 @rule("user-not-in-render-group", Layer.ENVIRONMENT, "user")
 def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """This user may not open the GPU's device nodes /dev/kfd or /dev/dri/render*.
+    """This user cannot open the GPU's device nodes /dev/kfd or /dev/dri/render*.
 
     AMD's and Intel's compute stacks open these nodes for reading and writing. They belong to root and a group, usually
     render (video on older systems). Add the user to the group that owns them and log in again. A container needs the
@@ -135,12 +135,12 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
         return
     nodes, groups = " and ".join(_nodes(facts)), " and ".join(_groups(facts))
     yield user_not_in_render_group.finding(
-        title=f"{nodes} belongs to group {strange} here, not to render: users of the group render may not open it"
+        title=f"{nodes} belongs to group {strange} here, not to render: users in the group render cannot open it"
         if strange
-        else f"This user may not open {nodes}: it must be in group {groups}, which owns the GPU's nodes",
-        detail="A container numbers its groups itself: the host's render group id is another group in it, or none."
+        else f"This user cannot open {nodes}: the GPU's nodes belong to group {groups}",
+        detail="A container has its own group numbers: the host's render group id is another group there, or none."
         if strange
-        else "The kernel's driver is loaded; what is refused is opening its nodes for reading and writing.",
+        else "The kernel's driver is loaded; opening its nodes for reading and writing is refused.",
         confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
         because=(*grounds(facts, *REFUSED, ADVICE, *GROUP, *FAILS, most=6), *_of_user(facts)),
         fix=_fix(facts),
@@ -184,7 +184,7 @@ def _closed(
     fix = _fix(facts)
     return user_not_in_render_group.finding(
         severity=Severity.INFO if nvidia_here(facts) else Severity.ERROR if grave else Severity.WARNING,
-        title=f"This user may not open {' and '.join(paths)}: group {' and '.join(owners)} owns the GPU's nodes",
+        title=f"This user cannot open {' and '.join(paths)}: the GPU's nodes belong to group {' and '.join(owners)}",
         detail=f"The account is in {' and '.join(again)} now, but this login session is older." if again else "",
         because=held,
         fix=replace(

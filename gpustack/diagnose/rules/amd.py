@@ -147,7 +147,7 @@ def _kfd_seen(facts: Facts) -> Iterator[Finding]:
 def _kfd_fix(refused: tuple[Message, ...], facts: Facts, *, atomics: bool) -> Fix:
     new = any((one.values.get("gpu") or "").startswith("GC IP") for one in refused)
     if atomics:
-        words = "Put the GPU in a slot that is wired to the processor and gives PCIe 3.0 atomics, or use a newer GPU."
+        words = "Put the GPU in a slot that is wired to the processor and supports PCIe atomics, or use a newer GPU."
     elif new:
         words = f"Install a newer kernel than {kernel(facts) or 'this one'}, whose KFD knows this GPU."
     else:
@@ -371,11 +371,11 @@ def _gfx_fix(gfx: str | None, matrix: Matrix) -> Fix:
         row.value if row else next((held for family, held in FAMILIES.items() if (gfx or "").startswith(family)), None)
     )
     having = [one for one in amd_intel.torch_builds(matrix) if gfx in one.archs]
-    newest = f" The newest of PyTorch that has it: {having[-1].torch} for ROCm {having[-1].rocm}." if having else ""
+    newest = f" The newest PyTorch that has it: {having[-1].torch} for ROCm {having[-1].rocm}." if having else ""
     outcome = f" ({row.outcome})" if row else ""
     override = f" Or let ROCm treat it as its closest relative with {OVERRIDE}={value}{outcome}." if value else ""
     return fixes.advice(
-        f"Install a build with code for {gfx or 'this target'}, or build it for that.{newest}{override}",
+        f"Install a build with code for {gfx or 'this target'}, or build it for that target.{newest}{override}",
         *(
             (sh("export HSA_OVERRIDE_GFX_VERSION={value}", value=DOTTED(value)),)
             if value

@@ -198,13 +198,13 @@ def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None, build: 
     if low and high:
         yield f"It supports compute capability {low} to {high}."
     elif least:
-        yield f"The oldest that it supports is compute capability {least}."
+        yield f"The lowest compute capability that it supports is {least}."
     yield f"It was built with CUDA {cuda}." if cuda and heard(facts, INVALID) else ""
     yield from _toolkit(matrix.arch(cc) if cc else None, cuda)
     if _has_code(facts, cc):
         yield "PyTorch's own build has code for this GPU; what was compiled separately does not."
     if floor and cc and cc < floor.capability:
-        yield f"Wheels of this vLLM run from compute capability {floor.capability} on."
+        yield f"The wheels of this vLLM need compute capability {floor.capability} or higher."
     yield "It is a Jetson: generic wheels are made for other GPUs." if embedded(facts) else ""
 
 
@@ -213,7 +213,7 @@ def _toolkit(known: Architecture | None, cuda: CudaVersion | None) -> Iterator[s
     if known and known.first_toolkit and (cuda is None or cuda < known.first_toolkit) and known.last_toolkit is None:
         yield f"CUDA {known.first_toolkit} is the first that can compile for it."
     elif known and known.last_toolkit and (cuda is None or cuda > known.last_toolkit):
-        yield f"CUDA {known.last_toolkit} was the last that compiles for it."
+        yield f"CUDA {known.last_toolkit} was the last that compiled for it."
 
 
 def _words_fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fix:
@@ -358,7 +358,7 @@ def _build_fix(build: Build, without: Sequence[ComputeCapability], facts: Facts,
     usable = (one for one in devices if ComputeCapability.parse(text(one, "cc")) not in {None, *without})
     fit = [str(number(one, "ordinal")) for one in usable]
     if fit and len(fit) < len(devices):
-        text_ = f"Show programs only the GPUs that it has code for. Or for all: {text_}"
+        text_ = f"Show programs only the GPUs that it has code for. Or, for all of them: {text_}"
         commands = either(sh("export CUDA_VISIBLE_DEVICES={gpus}", gpus=GPU(",".join(fit))), *commands)
     return fixes.advice(text_, *commands, verify=fixes.verify(build))
 
@@ -379,7 +379,7 @@ def arch_by_ptx_only(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield arch_by_ptx_only.finding(
             instance=build.mark,
             component=build.component,
-            title=f"{build.name} reaches {gpus[0].sm} only by PTX: its first start is slow",
+            title=f"{build.name} supports {gpus[0].sm} only through PTX: its first start is slow",
             because=(because_of(facts, build.component, build.copy, "archs"),),
             row=arch_fit(build, gpus[0], facts, matrix).row,
             fix=fixes.advice(

@@ -49,13 +49,13 @@ def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     asked, driver = containers.asked_for_gpu(facts), naming.driver_name(facts, matrix)
     seen = (("linux-kernel", "container"), ("nvidia.ko", "loaded"), ("nvidia.ko", "nodes"))
-    nobody = ": neither --gpus nor a reservation of devices asks for one"
-    how = nobody if asked is False else " (no --gpus): the driver is not in it"
+    nobody = ": neither --gpus nor a device reservation requests one"
+    how = nobody if asked is False else " (no --gpus), so it has no driver"
     yield container_no_gpus_flag.finding(
         severity=Severity.ERROR if in_text or for_cuda(facts) else Severity.INFO,
         title=f"This container was started without a GPU{how}"
         if in_text
-        else "This container was started without the GPU that its machine has",
+        else "This container was started without the host's GPU",
         detail="The driver's programs and libraries (nvidia-smi, libcuda) are mounted into a container from the host, "
         f"and only if a GPU is requested.{f' The machine has {driver}.' if driver else ''}" * in_text,
         confidence=Confidence.LIKELY
@@ -78,7 +78,7 @@ def _of_amd(facts: Facts) -> Iterator[Finding]:
         instance="amd",
         severity=Severity.WARNING if nvidia_here(facts) else Severity.ERROR,
         component=amd.MODULE,
-        title=f"This container was started without {amd.KFD}: ROCm in it finds no GPU, and its machine has one",
+        title=f"This container was started without {amd.KFD}, so ROCm finds no GPU in it; the host has one",
         because=(
             because(facts, "linux-kernel", "container"),
             because_of(facts, "amd-gpu", driven[0].copy, "driver"),
@@ -177,7 +177,7 @@ SNAP_FAILS = (
 
 @rule("docker-snap", Layer.CONTAINER, "docker", from_messages=True)
 def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """Docker comes from a snap, which cannot see the driver of the machine.
+    """Docker comes from a snap, which cannot see the machine's driver.
 
     A snap is confined: it sees neither the libraries of the host's driver nor Docker's configuration in /etc/docker, so
     the NVIDIA container toolkit finds no libnvidia-ml.so.1, or Docker knows no GPU at all. Remove the snap and install
@@ -187,9 +187,9 @@ def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     if not named and not _unseen_driver(facts):
         return
     yield docker_snap.finding(
-        title="Docker is a snap, and a snap cannot see the driver of the machine"
+        title="Docker is a snap, and a snap cannot see the machine's driver"
         if named
-        else "Docker does not see the driver (libnvidia-ml.so.1) that works on the machine, as when Docker is a snap",
+        else "Docker does not see the machine's working driver (libnvidia-ml.so.1), as when Docker is a snap",
         detail="The container toolkit looks for the driver's libraries where the snap cannot see them."
         if named
         else "Check with `snap list docker` whether Docker is a snap. Docker Desktop and rootless Docker can cause "
@@ -317,7 +317,7 @@ def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Fi
         return
     cuda = CudaVersion.parse(containers.cuda_of_image(own) if own else _cuda(facts))
     asked = (
-        f"a driver of CUDA {cuda} or newer (cuda>={cuda})" if cuda else f"another driver or GPU ({(own or '')[:60]})"
+        f"a driver for CUDA {cuda} or newer (cuda>={cuda})" if cuda else f"another driver or GPU ({(own or '')[:60]})"
     )
     wanted = asked if own else _wanted(facts)
     needs = naming.native_driver(cuda, facts, matrix) if cuda else wanted
@@ -325,8 +325,8 @@ def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Fi
     image = Because(component="image", fact=f"variables.{variable}", value=own, source="--container-env")
     driver = naming.driver_name(facts, matrix) or "an older driver"
     yield container_requires_newer_driver.finding(
-        title=f"The image asks for {wanted}, and the machine has {driver}",
-        detail=(f"{variable}: none of its alternatives holds here." if own else f"It needs {needs}.")
+        title=f"The image requires {wanted}; this machine has {driver}",
+        detail=(f"{variable}: none of its alternatives is met here." if own else f"It needs {needs}.")
         + (f" GPU: {names}." if names else ""),
         because=(
             *((image,) if own else grounds(facts, *REQUIRES_SAID, ENVIRONMENT, TOLD)),
@@ -355,7 +355,7 @@ def _wanted(facts: Facts) -> str:
     cuda, driver = _cuda(facts), value(facts, REQUIRES_SAID[0], "driver") or value(facts, REQUIRES_SAID[1], "needs")
     if cuda:
         below = value(facts, REQUIRES_SAID[0], "below")
-        return f"a driver of CUDA {cuda} or newer (cuda>={cuda}){f', or one below {below}' if below else ''}"
+        return f"a driver for CUDA {cuda} or newer (cuda>={cuda}){f', or one below {below}' if below else ''}"
     return (
         f"driver {driver} or newer" if driver else f"another driver or GPU ({value(facts, REQUIRES_SAID[0], 'other')})"
     )
@@ -365,7 +365,7 @@ def _requires_fix(needs: str, facts: Facts, matrix: Matrix) -> Fix:
     highest = naming.cuda_of_driver(facts, matrix)
     older = f"an image for CUDA {highest} or older" if highest else "an image for an older CUDA"
     return fixes.advice(
-        f"On the machine itself, install {needs}. Or take {older}. Within a CUDA major version an older driver "
+        f"On the machine itself, install {needs}. Or use {older}. Within a CUDA major version an older driver "
         "often works: NVIDIA_DISABLE_REQUIRE=1 starts the container anyway.",
         *fixes.driver(facts, matrix),
         root=True,

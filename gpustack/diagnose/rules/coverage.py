@@ -47,7 +47,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import Command, requirement, sh
-from gpustack.model.facts import Component, Layer, Status, once
+from gpustack.model.facts import Component, Layer, Status, once, product
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ WORDS = {
     "wrong-results": "is known to give wrong results",
     "crash": "is known to fail",
     "hang": "is known to hang",
-    "slow": "is known to cost much time or memory",
-    "leak": "is known to lose memory",
+    "slow": "is known to use too much time or memory",
+    "leak": "is known to leak memory",
 }
 GRAVE = frozenset({"wrong-results", "crash", "hang"})
 DISTRIBUTIONS = {"flash-attn": "flash-attention", "torch": "pytorch"}
@@ -136,7 +136,7 @@ def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts, matri
     proven = one.proof is known_bad.Proof.PROJECT
     certain = not one.when and one.effect.value in GRAVE and proven and not from_text(facts)
     seen = facts.find(one.component)
-    pair = " with ".join(f"{name} {versions[name]}" for name in (one.component, *one.partners))
+    pair = " with ".join(f"{product(name)} {versions[name]}" for name in (one.component, *one.partners))
     commands = tuple(line for text_ in one.install for line in _installing(text_, facts, matrix))
     by_driver = any(text_.startswith(DRIVER) for text_ in one.install)
     return known_bad_combination.finding(
@@ -144,7 +144,7 @@ def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts, matri
         severity=Severity.WARNING if certain else Severity.INFO,
         layer=seen.layer if seen else Layer.LIBRARY,
         component=one.component,
-        title=f"{pair} {WORDS[one.effect.value]}{f' where {one.when}' if one.when else ''}",
+        title=f"{pair} {WORDS[one.effect.value]}{f' when {one.when}' if one.when else ''}",
         detail=f"{one.what[:1].upper()}{one.what[1:]}.",
         because=tuple(
             Because(component=name, fact="version", value=versions[name], source=_source(name, facts))
@@ -187,7 +187,7 @@ def newer_than_matrix(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _drivers(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     release, newest = driver_release(facts) or user_release(facts), max(matrix.branches)
     if release and release.branch > newest and not facts.host.wsl:
-        title = f"Driver {release} is of a branch newer than the matrix knows ({newest})"
+        title = f"Driver {release} is from a branch newer than the matrix knows ({newest})"
         yield _newer("nvidia-driver", Layer.DRIVER, title, because(facts, "nvidia-driver", "version"))
 
 
@@ -207,7 +207,7 @@ def _newer(component: str, layer: Layer, title: str, ground: Because, instance: 
         layer=layer,
         component=component,
         title=title,
-        detail="What depends on it is not judged by rows.",
+        detail="Nothing that depends on it can be judged.",
         because=(ground,),
         fix=FIX,
     )
@@ -226,7 +226,7 @@ def matrix_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     age = _days(matrix.date, facts.taken)
     if age is not None and age > OLD_DAYS:
         yield matrix_old.finding(
-            title=f"The compatibility matrix is of {matrix.date}, {age} days before these facts were taken",
+            title=f"The compatibility matrix dates from {matrix.date}, {age} days before these facts were recorded",
             because=(Because(component="gpustack", fact="matrix_date", value=matrix.date, source="the matrix"),),
             fix=FIX,
         )
@@ -361,11 +361,12 @@ def _lost(seen: Component, answer: str | None, reason: str | None) -> bool:
 
 
 def _unseen_finding(seen: Component, name: str, why: str) -> Finding:
+    shown = product(seen.id) + name.removeprefix(seen.id) if name.startswith(seen.id) else name
     return component_not_seen.finding(
         instance=name,
         layer=seen.layer,
         component=seen.id,
-        title=f"{name} could not be examined: {why}",
+        title=f"{shown} could not be examined: {why}",
         because=(Because(component=seen.id, fact="status", value=seen.status.value, source=seen.source),),
         fix=_stuck() if DIED.match(why) or not _around(seen) else _at_fault(),
     )

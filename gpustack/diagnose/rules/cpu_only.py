@@ -26,7 +26,7 @@ from gpustack.diagnose.machine.toolchain import called
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.wheels import INSTALLED, NIX, PADDLE, paddle, wheel_for_driver, with_gpu_code
-from gpustack.model.facts import Layer, Strength
+from gpustack.model.facts import Layer, Strength, product
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if installed(facts, "tensorflow-cpu") and not installed(facts, "tensorflow", *TF_GPU) and nvidia_here(facts):
         yield _plain(facts, "tensorflow", "TensorFlow", with_gpu_code("tensorflow", facts, matrix))
     if _onnxruntime(facts):
-        yield _plain(facts, "onnxruntime", "onnxruntime", with_gpu_code("onnxruntime", facts, matrix))
+        yield _plain(facts, "onnxruntime", "ONNX Runtime", with_gpu_code("onnxruntime", facts, matrix))
     if installed(facts, PADDLE) and not installed(facts, f"{PADDLE}-gpu") and nvidia_here(facts):
         yield from (
             _plain(facts, PADDLE, "PaddlePaddle", paddle(facts, matrix)) for _ in said(facts, *SAID[PADDLE])[:1]
@@ -208,7 +208,7 @@ def _nixpkgs(facts: Facts) -> Iterator[Finding]:
     """Return the PyTorch of nixpkgs, which is built without CUDA where nobody switched that on."""
     if heard(facts, "nix-torch") and heard(facts, "cuda-available-false"):
         yield _without(
-            "The PyTorch of nixpkgs here",
+            "PyTorch from nixpkgs",
             grounds(facts, "nix-torch", "cuda-available-false", most=3),
             NIX,
             detail="nixpkgs builds PyTorch without CUDA unless cudaSupport is set; pytorch-bin (torch-bin) is "
@@ -353,10 +353,10 @@ def _why(build: Build, facts: Facts) -> str:
     if asked and build.accelerator == "cpu":
         return f"A build with CUDA {asked} was asked for, but the installer chose one without CUDA."
     if _says_so(build):
-        return f"{build.component} reports it itself; GPU and driver are not at fault."
+        return f"{product(build.component)} reports it itself; GPU and driver are not at fault."
     said = text(build.copy.facts, "cuda_used")
     if said and build.component == "pytorch" and from_text(facts):
-        return f"Its report gives the CUDA used to build it as {said}: it has no CUDA inside."
+        return f"Its report says that the CUDA used to build it is {said}: it contains no CUDA."
     return ""
 
 

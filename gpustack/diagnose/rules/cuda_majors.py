@@ -88,14 +88,12 @@ def _mixed(wanted: Sequence[Missing], major: int, what: str, here: Sequence[Here
     name = by.rpartition("/")[2] if "/" in by or ".so" in by else name
     release = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0") if ort else None
     other = install(facts, matrix, major, *(one.soname for one in wanted[:1]))
-    build = (
-        f"Take the build of the program {f'built for CUDA {here[0].major}' if here else 'for the CUDA that is here'}."
-    )
+    build = f"Install the program's build for {f'CUDA {here[0].major}' if here else 'the CUDA that is here'}."
     build = _build_for(here[0].major, facts, matrix) if ort and here else build
     return cuda_major_mixed.finding(
         component=wanted[0].library if wanted else None,
-        title=f"{name} wants {what}, and "
-        + (f"{here[0].what.rpartition('/')[2]} is here (CUDA {here[0].major})" if here else "that is not here"),
+        title=f"{name} needs {what}, "
+        + (f"but {here[0].what.rpartition('/')[2]} is here (CUDA {here[0].major})" if here else "which is not here"),
         detail=f"Not found: {', '.join(one.soname for one in wanted)}. {ALONE}" if wanted else ALONE,
         confidence=Confidence.CERTAIN if wanted and any(one.sure for one in here) else Confidence.LIKELY,
         because=(
@@ -125,7 +123,7 @@ def _taken_instead(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             confidence=Confidence.CERTAIN if listed else Confidence.LIKELY,
             because=(because_said(one), *(here.because for here in wheels[:4])),
             fix=fixes.advice(
-                f"Remove the wheels of CUDA {major} (…-cu{major}), or take its folder off the path of the loader.",
+                f"Remove the wheels of CUDA {major} (…-cu{major}), or remove its folder from the loader's path.",
                 sh("python -m pip list | grep -e -cu{major}", major=NUMBER(major)),
                 sh("python -m pip uninstall {names}", names=tuple(map(DISTRIBUTION, dict.fromkeys(dropped)))),
                 verify=fixes.DOCTOR_DEEP,
@@ -180,9 +178,9 @@ def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if wanted is None or same or not (named or (others and _alone(facts, matrix))):
         return
     name = f"onnxruntime-gpu {onnxruntime_version(facts) or ''}".strip()
-    found = f"cuDNN {others[0][0]} is installed" if others else "no cuDNN of that major is found"
+    found = f"cuDNN {others[0][0]} is installed" if others else "no such cuDNN is found"
     yield ort_cudnn_major_mismatch.finding(
-        title=f"{name} wants cuDNN {wanted} (libcudnn.so.{wanted}), and {found}",
+        title=f"{name} needs cuDNN {wanted} (libcudnn.so.{wanted}), but {found}",
         detail="The CUDA provider cannot be loaded, and ONNX Runtime continues without the GPU.",
         confidence=Confidence.CERTAIN if others else Confidence.POSSIBLE,
         because=(
@@ -251,12 +249,12 @@ def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     first, driver = wanted[0], driver_cuda(facts, matrix)
     major = first.majors[0] if first.majors else None
     installed = [one for one in cuda_here(facts, matrix) if one.sure and one.major in first.majors]
-    where = "on the path of the loader" if installed else "installed"
+    where = "on the loader's path" if installed else "installed"
     yield cuda_runtime_missing.finding(
         component=first.library,
         title=f"{first.soname} is not found: no {f'CUDA {major}' if major else 'CUDA'} runtime is {where}",
         detail=f"Not found: {', '.join(one.soname for one in wanted)}."
-        + (f" CUDA {driver} is what the driver can run, and brings no such library." if driver else "")
+        + (f" The driver can run CUDA {driver}, but does not bring this library." if driver else "")
         + (f" {installed[0].what} is installed, but the loader does not look there." if installed else ""),
         confidence=Confidence.CERTAIN if not installed else Confidence.LIKELY,
         because=(
@@ -302,13 +300,13 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if not named and not here:
         return
     guessed = bool(wanted) and not facts.find(TENSORFLOW) and of_tensorflow_1(wanted[0].message, facts)
-    name = "The program (by this name TensorFlow 1)" if guessed else f"TensorFlow {version_ or ''}".strip()
+    name = "The program (TensorFlow 1, by the library's name)" if guessed else f"TensorFlow {version_ or ''}".strip()
     needs = _needs(release, wanted)
     if named:
-        ends = "its import ends" if wanted and "ImportError" in wanted[0].message.line else "leaves the GPU alone"
-        title = f"{name} cannot open {', '.join(map(_spelled, wanted)) or 'a library of CUDA'} and {ends}"
+        ends = "cannot be imported" if wanted and "ImportError" in wanted[0].message.line else "does not use the GPU"
+        title = f"{name} cannot open {', '.join(map(_spelled, wanted)) or 'a CUDA library'} and {ends}"
     else:
-        title = f"{name} looks for the libraries of {_built(release, wanted)}"
+        title = f"{name} needs the libraries of {_built(release, wanted)}"
         needs = f"{needs} Libraries of another version have other names, so it does not use the GPU."
     yield tf_cannot_dlopen.finding(
         component=wanted[0].library if wanted else TENSORFLOW,
@@ -407,14 +405,14 @@ def _tf_fix(release: TensorflowRelease | None, wanted: Sequence[Missing], facts:
     version_ = plain_version(facts, TENSORFLOW)
     if version_ and numbers(version_)[:2] >= FIRST_EXTRA:
         return fixes.advice(
-            "Install TensorFlow with the libraries that belong to it, and take others off LD_LIBRARY_PATH.",
+            "Install TensorFlow with the libraries that belong to it, and remove others from LD_LIBRARY_PATH.",
             sh("python -m pip install {wanted}", wanted=requirement("tensorflow[and-cuda]", f"=={version_}")),
             verify=fixes.TENSORFLOW_SEES,
         )
     return fixes.advice(
-        f"Install {_built(release, wanted) or 'the CUDA and cuDNN that this TensorFlow names'}, beside what is there, "
-        "and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); or install a TensorFlow that is built for "
-        "the CUDA version that is here.",
+        f"Install {_built(release, wanted) or 'the CUDA and cuDNN that this TensorFlow names'} "
+        "alongside what is there, and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); "
+        "or install a TensorFlow that is built for the CUDA version that is here.",
         sh("ldconfig -p | grep -E 'libcudart|libcudnn'"),
         verify=fixes.TENSORFLOW_SEES,
     )

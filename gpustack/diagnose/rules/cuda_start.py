@@ -48,7 +48,7 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if not (in_text or out or no_node):
         return
     yield nvidia_uvm_missing.finding(
-        title=f"{NODE}, the node of nvidia_uvm, is not there, and CUDA cannot start without it"
+        title=f"{NODE}, the device node of nvidia_uvm, is missing, and CUDA cannot start without it"
         if node
         else "nvidia_uvm (nvidia-uvm) is not loaded, and CUDA cannot start without it",
         detail=machine(facts, matrix, "NVML and graphics work without it, so the driver looks fine.")
@@ -312,7 +312,7 @@ def _detail(found: Compat | None, code: int, facts: Facts, matrix: Matrix) -> st
     wanted = _wanted(facts, matrix)
     if code == MISMATCH:
         parts = [f"The image brings its own libcuda (usually in {USUAL}), which is found before the driver's."]
-        parts += ["The same is said after an update of the driver, until the module is loaded again."]
+        parts += ["The same error appears after a driver update, until the module is reloaded."]
     else:
         parts = ["Forward compatibility, a newer libcuda on an older kernel driver, is for data-centre GPUs only."]
         parts += [f"CUDA {wanted} came with {naming.native_driver(wanted, facts, matrix)}."] if wanted else []
@@ -320,7 +320,7 @@ def _detail(found: Compat | None, code: int, facts: Facts, matrix: Matrix) -> st
         parts.append(f"According to its own note it is for branches {_listed(found.branches)}.")
     fits = [one.name for one in matrix.compats if found and release and release.branch in one.bases]
     parts += [f"Packages for this driver: {', '.join(fits)}."] if fits and code == MISMATCH else []
-    parts += [f"The driver itself is of CUDA {own}."] if own else []
+    parts += [f"The driver itself supports CUDA {own}."] if own else []
     return " ".join(parts)
 
 
@@ -335,7 +335,7 @@ def _smi(facts: Facts, matrix: Matrix) -> tuple[Because, ...]:
     shown, own = CudaVersion.decode(number(told(facts, "nvml"), "cuda_version")), naming.own_cuda(facts, matrix)
     if not shown or not own or shown <= own:
         return ()
-    said = f"CUDA {shown}, though the driver's own branch is of CUDA {own}: that of the compat libcuda"
+    said = f"CUDA {shown}, though the driver's own branch supports CUDA {own}: that of the compat libcuda"
     return (Because(component="nvml", fact="cuda_version", value=said, source="nvidia-smi"),)
 
 
@@ -351,9 +351,9 @@ def _wanted(facts: Facts, matrix: Matrix) -> CudaVersion | None:
 def _without_compat(facts: Facts) -> Fix:
     folder = value(facts, "compat-folder", "path") or USUAL
     return fixes.advice(
-        f"Make the loader find the driver's own libcuda first: take {folder} off LD_LIBRARY_PATH and out of "
+        f"Make the loader find the driver's own libcuda first: remove {folder} from LD_LIBRARY_PATH and "
         "/etc/ld.so.conf.d, in the image or when the container starts (docker run -e "
-        f"LD_LIBRARY_PATH={MOUNTED}); or remove the libcuda that the image brings.",
+        f"LD_LIBRARY_PATH={MOUNTED}); or remove the image's libcuda.",
         sh(
             "sudo sed -i --follow-symlinks '\\,cuda.*/compat,s/^/#/' "
             "$(grep -ls 'cuda.*/compat' /etc/ld.so.conf.d/*.conf) && sudo ldconfig"
@@ -367,7 +367,7 @@ def _newer(facts: Facts, matrix: Matrix) -> Fix:
     newer = naming.native_driver(wanted, facts, matrix) if wanted else "a driver of the image's CUDA or newer"
     older = f"on CUDA {own} or older" if own else "for the driver's own CUDA"
     return fixes.advice(
-        f"On the machine itself, install {newer}. Or take an image or build {older}, or keep the compat folder "
+        f"On the machine itself, install {newer}. Or use an image or build {older}, or keep the compat folder "
         f"({USUAL}) off the library path.",
         *fixes.driver(facts, matrix),
         root=True,

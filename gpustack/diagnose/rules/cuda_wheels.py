@@ -111,7 +111,7 @@ def _on_disk(one: OtherCuda, facts: Facts, matrix: Matrix) -> Finding:
         severity=Severity.WARNING,
         layer=Layer.SERVING if wheel.name in SERVING else Layer.FRAMEWORK,
         component=wheel.name,
-        title=f"{wheel.words} is built for CUDA {one.major}, and {one.build.name} beside it for CUDA {own}",
+        title=f"{wheel.words} is built for CUDA {one.major}, but {one.build.name} here is for CUDA {own}",
         detail=f"{(one.file.path or '').rpartition('/')[2]} needs libcudart.so.{one.major}, which is not here.",
         because=(*one.because(facts), *because_package(facts, wheel.name)),
         row=wheel.row,
@@ -128,12 +128,12 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
         instance=wheel.name,
         layer=Layer.FRAMEWORK,
         component=wheel.name,
-        title=f"{wheel.words} is built for torch {built}, and torch {have} is here: of another CUDA",
+        title=f"{wheel.words} is built for torch {built}, but torch {have} is here, for a different CUDA",
         detail="Its own kernels cannot be loaded: without them it is slow or fails.",
         because=(because_said(message), *because_package(facts, wheel.name)),
         row=wheel.row,
         fix=fixes.advice(
-            f"Take the build of {wheel.name} for the CUDA of torch {have}.",
+            f"Install the build of {wheel.name} for the CUDA of torch {have}.",
             sh(
                 "python -m pip install --force-reinstall --no-deps {wheel} --index-url {index}/{tag}",
                 wheel=pinned(wheel.name, facts, matrix),
@@ -171,14 +171,14 @@ def _misnamed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             yield cuda_major_mismatch_wheel.finding(
                 instance=name,
                 component=name,
-                title=f"{name} {release} is named for CUDA {tag['major']}, and wants {found.soname} of "
+                title=f"{name} {release} is named for CUDA {tag['major']}, but needs {found.soname} of "
                 f"CUDA {found.majors[-1]}",
                 detail="A wheel needs the libraries of the CUDA major version that it was linked against, whatever "
                 "its name says.",
                 because=(because_said(found.message), *because_package(facts, name)),
                 confidence=Confidence.LIKELY,
                 fix=fixes.advice(
-                    f"Take another release of {name} whose files are built for CUDA {tag['major']}, or install "
+                    f"Install another release of {name} whose files are built for CUDA {tag['major']}, or install "
                     f"the runtime of CUDA {found.majors[-1]} beside it.",
                     sh("python -m pip show -f {name}", name=DISTRIBUTION(name)),
                 ),
@@ -209,9 +209,9 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
         instance=wheel.name,
         layer=Layer.SERVING if wheel.name in SERVING else Layer.FRAMEWORK,
         component=wheel.name,
-        title=f"{wheel.words} is built for CUDA {major} ({found.soname}), and {beside} beside it brings none of it",
+        title=f"{wheel.words} is built for CUDA {major} ({found.soname}), but {beside} here brings none of it",
         detail=f"{wheel.name} loads torch first, whose wheels bring only the CUDA libraries of their own major version."
-        + (f" This release asks for torch {wheel.torch}." if wheel.torch else ""),
+        + (f" This release requires torch {wheel.torch}." if wheel.torch else ""),
         because=(
             because_said(message),
             *because_torch(facts),
@@ -222,7 +222,7 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
         row=wheel.row,
         confidence=Confidence.LIKELY,
         fix=fixes.advice(
-            f"Take the torch for CUDA {major}"
+            f"Install the torch for CUDA {major}"
             + (f" that this release asks for (torch {wheel.torch})" if wheel.torch else "")
             + f", or the build of {wheel.name} for the CUDA of the torch that is here: both must have the same "
             "major version.",
@@ -258,8 +258,8 @@ def _finding(found: Sought, own: str, facts: Facts, matrix: Matrix) -> Finding:
         instance=wheel.name if wheel else None,
         layer=Layer.SERVING if wheel is None or wheel.name in SERVING else Layer.FRAMEWORK,
         component=wheel.name if wheel else "pytorch",
-        title=f"{name} is built for CUDA {major} ({found.soname}), and torch {release} beside it for CUDA {own}",
-        detail=f"torch brings the libraries of CUDA {own.partition('.')[0]} alone; {found.soname} is of CUDA {major}.",
+        title=f"{name} is built for CUDA {major} ({found.soname}), but torch {release} here is for CUDA {own}",
+        detail=f"torch brings only the libraries of CUDA {own.partition('.')[0]}; {found.soname} is from CUDA {major}.",
         because=(
             because_said(found.message),
             *because_torch(facts),

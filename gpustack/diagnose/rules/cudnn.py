@@ -322,7 +322,7 @@ def _two_finding(build: Build, one: Used, folders: list[str], facts: Facts, matr
     version = one.version or ""
     other = _on_path(build, folders)
     again = fixes.advice(
-        "Reinstall the cuDNN that the framework requires, and take every other off the loader's path.",
+        "Reinstall the cuDNN that the framework requires, and remove every other from the loader's path.",
         sh(
             "{python} -m pip install --force-reinstall --no-deps {wheel}",
             python=build.python,

@@ -252,7 +252,7 @@ def _named(facts: Facts) -> str:
     held = (one.values.get(name) for one in said(facts, "release-named", "driver-told") for name in NAMES)
     known = {str(one) for one in (_loaded(facts), *_users(facts)) if one}
     found = [one for one in dict.fromkeys(held) if one and one not in known]
-    return f"Named beside it: {', '.join(found[:3])}." if found else ""
+    return f"Also mentioned: {', '.join(found[:3])}." if found else ""
 
 
 def _mismatch(facts: Facts) -> str:
@@ -272,7 +272,7 @@ def _why(facts: Facts) -> str:
     if facts.host.container and disk is None:
         return "The container brings its own driver libraries; they must be those of the host that runs it."
     if disk and disk == loaded:
-        return f"The module on disk is {disk} as well: the libraries were changed but the module was not."
+        return f"The module on disk is {disk} as well: the libraries were changed, the module was not."
     if disk and disk in users:
         return f"The module on disk is {disk} already: the driver was updated and the old module is still in memory."
     return f"The module on disk is {disk}: no two parts are from the same release." if disk else ""
@@ -291,7 +291,7 @@ def _mismatch_fix(facts: Facts) -> Fix:
     if len(users) > 1 or (disk and (disk == loaded or disk not in users)):
         return fixes.rebuild(
             facts,
-            "Bring all parts of the driver to one release, build the module, and restart.",
+            "Install all parts of the driver at one release, build the module, and restart.",
             fixes.reinstall(facts),
             sh("sudo dkms autoinstall"),
             fixes.initramfs(facts),

@@ -241,7 +241,7 @@ def _toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
                 severity=Severity.INFO,
                 layer=Layer.RUNTIME,
                 component="cuda-toolkit",
-                title=f"What CUDA toolkit {cuda} builds needs a newer driver than {fit.found}",
+                title=f"Programs built with CUDA toolkit {cuda} need a newer driver; this is {fit.found}",
                 because=(
                     because_of(facts, "cuda-toolkit", copy, "version"),
                     because(facts, "nvidia-driver", "version"),
@@ -271,7 +271,7 @@ def ptx_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         archs = because_of(facts, build.component, build.copy, "archs")
         yield ptx_newer_than_driver.finding(
             instance=build.mark,
-            title=f"{build.name} reaches {gpu.sm} by PTX of CUDA {build.cuda}, which {driver} cannot compile",
+            title=f"{build.name} supports {gpu.sm} only through CUDA {build.cuda} PTX, which {driver} cannot compile",
             detail=_ptx_detail(build.cuda, facts, matrix),
             because=(*grounds(facts, *SAID), archs, *naming.of_driver(facts)),
             fix=fixes.advice(wheel[0], *wheel[1], verify=fixes.verify(build))
@@ -306,9 +306,7 @@ def _ptx_detail(made: CudaVersion | None, facts: Facts, matrix: Matrix) -> str:
     parts = [f"The code is PTX {needs[0]}.{needs[1]}."] if needs else []
     if found:
         own = max((one.cuda for one in toolkits.targets(matrix) if one.ptx <= found), default=None)
-        parts.append(
-            f"What has to compile it reads PTX up to {found[0]}.{found[1]}" + (f" (CUDA {own})." if own else ".")
-        )
+        parts.append(f"The compiler here reads PTX up to {found[0]}.{found[1]}" + (f" (CUDA {own})." if own else "."))
     highest = naming.cuda_of_driver(facts, matrix)
     parts += [f"The driver compiles PTX of CUDA {highest} and older."] if highest else []
     parts += [f"CUDA {made} came with {naming.native_driver(made, facts, matrix)}."] if made else []
@@ -359,7 +357,7 @@ def cuda_bindings_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Fi
         yield cuda_bindings_newer_than_driver.finding(
             instance=copy.environment,
             severity=Severity(floors[0].weight),
-            title=f"cuda-bindings {copy.version} on a driver of CUDA {highest}: {floors[0].outcome}",
+            title=f"cuda-bindings {copy.version} on a driver for CUDA {highest}: {floors[0].outcome}",
             because=(
                 because_of(facts, "cuda-bindings", copy, "version"),
                 because(facts, "libcuda", "driver_cuda"),

@@ -154,7 +154,7 @@ def _finding(facts: Facts, two: Two) -> Finding:
     imported = f"Python imports {two.imported}. " if two.imported else ""
     return duplicate_torch_install.finding(
         title=f"Two copies of PyTorch are installed: {versions or 'the one imported is not the one listed'}",
-        detail=f"{imported}What pip installs or removes is not what is imported.{home}",
+        detail=f"{imported}What pip installs or removes is not the copy that is imported.{home}",
         because=(*two.because, *grounds(facts, "torchvision-nms", most=1)),
         confidence=two.sure,
         fix=fixes.advice(
@@ -228,7 +228,7 @@ def _both(
         detail="They bring the same package and overwrite each other's files.",
         because=because,
         fix=fixes.advice(
-            f"Remove both and install {kept} alone.",
+            f"Remove both, then install only {kept}.",
             sh("{python} -m pip uninstall -y onnxruntime {kept}", python=python, kept=DISTRIBUTION(kept)),
             sh(
                 "{python} -m pip install {wanted}",

@@ -57,7 +57,7 @@ PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu
     explained_by=("duplicate-torch-install",),
 )
 def torch_torchvision_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The installed torch and torchvision (or torchaudio) are releases or builds that do not belong together.
+    """The installed torch and torchvision (or torchaudio) are releases or builds that do not match.
 
     torchvision and torchaudio are compiled against exactly one release of torch. With another, their operators are
     missing ("operator torchvision::nms does not exist"), their libraries do not load (undefined symbol), or they notice
@@ -136,7 +136,7 @@ def _vision_finding(
         instance=package,
         severity=severity,
         component=package,
-        title=f"torch {release or 'here'} and {package} {found or 'here'} do not belong together{cudas}",
+        title=f"torch {release or ''} and {package} {found or ''} do not match{cudas}".replace("  ", " "),
         detail=" ".join([*_details(package, found, made, right, release), *_lacks(lacking)]),
         because=(
             *grounds(facts, *VISION, *AUDIO, "pip-torch-conflict"),
@@ -242,7 +242,7 @@ def _of_page(page: Message, facts: Facts) -> Finding:
     plain, _, tag = release.partition("+")
     return extension_abi_mismatch.finding(
         instance="torch-scatter",
-        title=f"Wheels of PyTorch Geometric for torch {page.values['torch']} were installed, and torch {release} is "
+        title=f"Wheels of PyTorch Geometric for torch {page.values['torch']} were installed, but torch {release} is "
         "here",
         detail="torch-scatter, torch-sparse and similar packages fit only one release of torch.",
         because=(because_said(page), *because_torch(facts)),
@@ -302,7 +302,7 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
     return extension_abi_mismatch.finding(
         instance=extension.name,
         component=extension.name,
-        title=f"{extension.words} was built for torch {built or 'another'}, and torch {values['have']} is here",
+        title=f"{extension.words} was built for torch {built or 'another'}, but torch {values['have']} is here",
         detail="Its own kernels cannot be loaded: without them it is slow or fails." + _asks(extension),
         because=(because_said(message), *because_package(facts, extension.name)),
         row=extension.row,
@@ -322,7 +322,7 @@ def _abi_pinned(message: Message, package: str, facts: Facts, matrix: Matrix) ->
         severity=Severity.WARNING,
         layer=Layer.SERVING if package in SERVING else Layer.LIBRARY,
         component=package,
-        title=f"{package} {values.get('version', '')} asks for torch {needs}, and torch {found} is here",
+        title=f"{package} {values.get('version', '')} requires torch {needs}, but torch {found} is here",
         detail="If it has compiled parts, they are for the torch that it requires.",
         because=(because_said(message), *because_torch(facts)),
         row=extension.row,

@@ -187,7 +187,7 @@ OFF = ("disabled", "off", "not", "missing")
 
 @rule("bios-bar-setting", Layer.HARDWARE, "pci-display", from_messages=True)
 def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The machine's firmware gives the GPU no room for its memory window (BAR).
+    """The machine's firmware assigned no address space to the GPU's memory window (BAR).
 
     The driver reaches a GPU through windows in the machine's address space. Large ones lie above 4 GB, which the
     firmware must allow: "Above 4G Decoding", on many boards with "Resizable BAR". Without it the window stays
@@ -207,7 +207,7 @@ def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     amd = any("amdgpu" in one.line for one in large)
     shown = named or (f"a window of {sizes} found no space" if sizes else "")
     yield bios_bar_setting.finding(
-        title="The firmware gives the GPU no room for its memory window (BAR)"
+        title="The firmware has no room for the GPU's memory window (BAR)"
         + (f": {shown}" if shown else "")
         + "; Above 4G Decoding or Resizable BAR is off",
         detail=machine(facts, matrix),
@@ -217,7 +217,7 @@ def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             *more(facts),
         ),
         fix=fixes.advice(
-            f"{fixes.place(facts)}In the machine's firmware (BIOS), switch Above 4G Decoding and Resizable BAR on "
+            f"{fixes.place(facts)}In the machine's firmware (BIOS), turn on Above 4G Decoding and Resizable BAR "
             "and CSM off; update the firmware. If there is no such setting, boot the kernel with pci=realloc.",
             sh("sudo dmesg | grep -iE 'BAR|amdgpu'") if amd else sh("sudo dmesg | grep -iE 'BAR|nvrm'"),
             sh("lspci -vv -d {maker}: | grep -i region", maker=NAME("1002" if amd else "10de")),

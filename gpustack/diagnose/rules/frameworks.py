@@ -84,7 +84,7 @@ COMPILE = Feature(
 TENSOR = Feature(
     name="this kernel of llama.cpp",
     needs=None,
-    instead="Run without what asks for it: --flash-attn needs tensor cores in most builds.",
+    instead="Run without the option that needs it: --flash-attn needs tensor cores in most builds.",
     commands=(step("with llama.cpp: leave out --flash-attn (-fa)"),),
 )
 KINDS = {
@@ -333,7 +333,7 @@ def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """
     for one in _failed(facts):
         if not one.at_import:
-            yield _said(one, framework_fails_on_gpu, "Its own message is the clue; run it again when that is fixed.")
+            yield _said(one, framework_fails_on_gpu, "Its own message says why; run it again when that is fixed.")
 
 
 @rule(

@@ -79,7 +79,7 @@ def gpu_fell_off_bus(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _refused(facts: Facts, gone: Sequence[Message]) -> bool:
     """Return whether it is a container that may not open its GPUs: NVML does not start there, and calls none lost.
 
-    "Unable to determine the device handle …: Unknown Error" is said of both.
+    Both report "Unable to determine the device handle …: Unknown Error".
     """
     inside = bool(facts.host.container) or heard(facts, "container-told", "docker-run")
     unnamed = all(one.kind == "gpu-lost" and "unknown error" in one.line.lower() for one in gone)
@@ -92,7 +92,7 @@ def _off_bus_finding(
     return gpu_fell_off_bus.finding(
         instance=pci,
         severity=Severity.WARNING if again else Severity.ERROR,
-        title=f"{place} has fallen off the PCI Express bus" + (", and answers again" if again else ""),
+        title=f"{place} has fallen off the PCI Express bus" + (", and responds again" if again else ""),
         because=grounds,
         row=row,
         fix=fixes.advice(
@@ -191,7 +191,7 @@ def gpu_recovery_needed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 *([Because(component="kernel-log", fact="xids", value=f"Xid 154: {logged}")] if logged else []),
             ),
             fix=fixes.advice(
-                f"{fixes.place(facts)}Stop the programs on it, then do what the driver asks for.",
+                f"{fixes.place(facts)}Stop the programs on it, then do what the driver asks.",
                 _command(gpu.mark, action, restart=restart),
                 root=action != DRAIN_P2P,
                 reboot=restart,
@@ -315,7 +315,8 @@ def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Fi
         return
     row = matrix.cuda_codes.get(NOT_READY)
     yield fabric_manager_version_mismatch.finding(
-        title=f"The fabric manager is {manager or 'a different release'}, the driver is {driver or 'another'}",
+        title=f"The fabric manager is {manager or 'a different release'}, but the driver is "
+        + str("another release" if driver in {None, manager} else driver),
         detail="The fabric manager refuses to start with another release of the driver, the NVSwitch fabric stays "
         "down, and CUDA does not start (error 802).",
         confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
@@ -347,7 +348,7 @@ def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding
     row, driver, names = matrix.cuda_codes.get(NOT_READY), naming.driver_name(facts, matrix), naming.gpu_names(facts)
     yield fabric_manager_not_running.finding(
         title=f"The NVSwitch fabric is not ready (CUDA error 802): the fabric manager {_state(facts)}",
-        detail="CUDA waits until the fabric manager has joined the GPUs, which machines with NVSwitch need."
+        detail="On machines with NVSwitch, CUDA works only after the fabric manager has joined the GPUs."
         + (f" It must be of the driver's release: {driver}." if driver else "")
         + (f" GPU: {names}." if names else ""),
         because=(

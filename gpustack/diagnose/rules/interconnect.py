@@ -207,7 +207,7 @@ def iommu_acs_p2p(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     grounds += [Because(component="kernel-log", fact="iommu_faults", value=one) for one in faults[-1:]]
     yield iommu_acs_p2p.finding(
         severity=Severity.WARNING if faults else Severity.INFO,
-        title=f"Between the {len(cards)} GPUs stands {' and '.join(ways[:1])}"
+        title=f"The {len(cards)} GPUs are separated by {' and '.join(ways[:1])}"
         + (", and copies were rejected" if faults else ""),
         detail="; ".join(ways),
         confidence=Confidence.LIKELY if faults else Confidence.POSSIBLE,
@@ -241,14 +241,14 @@ def _peers_in_text(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     likely = slower or booted or heard(facts, *WAYS)
     yield iommu_acs_p2p.finding(
         severity=Severity.ERROR if fails or turned_away else Severity.WARNING,
-        title=f"Copies between GPUs (P2P) {what}: {way} is in the way"
+        title=f"Copies between GPUs (P2P) {what}: {way} interferes"
         if fails or turned_away or slower
         else "The IOMMU is not in pass-through mode (iommu=pt), which can hang copies between GPUs",
         detail=machine(
             facts,
             matrix,
-            "With IOMMU or ACS in the way, P2P copies hang, are very slow or arrive as zeros.",
-            "The kernel was booted without iommu=pt, which AMD asks for with several GPUs." * booted,
+            "With an IOMMU or ACS between the GPUs, P2P copies hang, are very slow or arrive as zeros.",
+            "The kernel was booted without iommu=pt, which AMD requires with several GPUs." * booted,
         ),
         because=(
             *grounds(facts, *WAYS, HELPS, DIRECT, "p2p-bandwidth", "p2p-speeds-said"),

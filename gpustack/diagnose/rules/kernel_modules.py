@@ -219,7 +219,7 @@ def _unloaded_fix(facts: Facts, blocked: tuple[str, ...]) -> Fix:
     if blocked:
         return fixes.rebuild(
             facts,
-            f"Take the lines about nvidia out of {' and '.join(blocked)}, rebuild the initramfs, and restart.",
+            f"Remove the lines about nvidia from {' and '.join(blocked)}, rebuild the initramfs, and restart.",
             fixes.initramfs(facts),
         )
     if on_disk(facts):
@@ -231,7 +231,7 @@ def _unloaded_fix(facts: Facts, blocked: tuple[str, ...]) -> Fix:
         )
     return fixes.rebuild(
         facts,
-        f"Build it for kernel {fixes.kernel(facts)}, or start a kernel that has it.",
+        f"Build it for kernel {fixes.kernel(facts)}, or boot a kernel that has it.",
         fixes.headers(facts),
         sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
     )
@@ -280,14 +280,14 @@ def open_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Findin
         yield replace(found, confidence=Confidence.CERTAIN if refused else Confidence.LIKELY)
     if heard(facts, DATA_CENTER) and not refused:
         found = _open_finding(one, arch, (*grounds(facts, DATA_CENTER, *FAILS, most=3), *more(facts)), facts, matrix)
-        title = f"The open kernel module of this release supports data-centre GPUs only, and {one} is none"
+        title = f"The open kernel module of this release supports data-centre GPUs only, and {one} is not one"
         yield (
             replace(found, title=title)
             if impossible
             else replace(
                 found,
                 title=title,
-                detail=machine(facts, matrix, "From branch 545 on it supports every GPU since Turing."),
+                detail=machine(facts, matrix, "From branch 545 on, it supports every GPU since Turing."),
                 fix=fixes.rebuild(
                     facts,
                     "Install the proprietary (closed) flavour of the kernel module, or a newer driver; or let this one "

@@ -241,7 +241,7 @@ def _ended(facts: Facts, copy: Instance) -> Finding:
         detail=f"It is a zombie (state Z), and the driver still lists it.{left}",
         because=_grounds(facts, copy),
         fix=fixes.advice(
-            "End what it left behind; if nothing is left and the memory stays in use, end all programs on that "
+            "End what it left running; if nothing is left and the memory stays in use, end all programs on that "
             "GPU "
             "and reset it, or restart the machine.",
             *end,
@@ -316,11 +316,11 @@ def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]
     many = "A process runs" if len(found) == 1 else f"{len(found)} processes run"
     yield process_on_deleted_driver.finding(
         component=processes.PROCESSES,
-        title=f"{many} on files of driver {old} that are no longer there",
+        title=f"{many} on deleted files of driver {old}",
         detail=f"{processes.listed(found)}. The driver's files were replaced after the start.{now}{module}",
         because=tuple(because_of(facts, processes.PROCESSES, copy, "gone") for copy in found[:MOST_GROUNDS]),
         fix=fixes.advice(
-            "Restart each of them when its work allows.",
+            "Restart each of them when its work allows it.",
             *tuple(dict.fromkeys(map(processes.restart, found)))[:MOST_COMMANDS],
             verify=sh("gpustack doctor"),
         ),

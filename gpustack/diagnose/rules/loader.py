@@ -122,13 +122,13 @@ def _linker(lack: Sequence[Lacking], facts: Facts, matrix: Matrix) -> Finding:
     wanted = _newest([one.symbol for one in lack])
     cuda = CudaVersion.parse(wanted)
     where = f"{first.found or ''} from {first.path.rpartition('/')[0]}".strip() if first.path else ""
-    where = where or (f"that of {there}" if (there := place(facts, "nvjitlink", cuda)) else "")
+    where = where or (f"from {there}" if (there := place(facts, "nvjitlink", cuda)) else "")
     soname = next((one.soname for one in lack if one.soname), "libnvJitLink")
-    asking = next((one.asking for one in lack if one.asking), "a library")
+    asking = next((one.asking for one in lack if one.asking), "A library")
     return nvjitlink_clash.finding(
         instance=build.mark if build else None,
         severity=Severity.WARNING if build and build.ran_on_gpu else Severity.ERROR,
-        title=f"{asking} wants {f'libnvJitLink of CUDA {wanted}' if cuda else 'a newer libnvJitLink'} and an older "
+        title=f"{asking} needs {f'libnvJitLink of CUDA {wanted}' if cuda else 'a newer libnvJitLink'}, but an older "
         f"{soname} {'will be' if build else 'is'} loaded{f', {where}' if where else ''}",
         detail=f"It has no {first.symbol if cuda else 'symbols of that release'}. {BY_PATH}",
         confidence=Confidence.CERTAIN if path and not build else Confidence.LIKELY,
@@ -180,7 +180,7 @@ def _fix(build: Build, path: str, facts: Facts, matrix: Matrix) -> Fix:
     usual = pinned("nvidia-nvjitlink-cu12", facts, matrix, build.copy.environment)
     wanted = requirement(wheel, f"=={text(pins, wheel)}") if wheel else sh("--upgrade {wheel}", wheel=usual)
     return fixes.advice(
-        "Install the libnvJitLink that goes with the others.",
+        "Install the libnvJitLink that matches the others.",
         sh("{python} -m pip install --force-reinstall --no-deps {wanted}", python=build.python, wanted=wanted),
         verify=verify,
     )
@@ -244,13 +244,13 @@ def _symbols(lack: Sequence[Lacking], facts: Facts) -> Finding:
     soname = (first and first.soname) or f"lib{owner}"
     where = place(facts, owner)
     release = f"PyTorch {version_}" if (version_ := version(facts, "pytorch")) else "the framework"
-    lacks = f": it has no {first.symbol}" if first and first.symbol != soname else ""
+    lacks = f": it lacks {first.symbol}" if first and first.symbol != soname else ""
     return cuda_lib_shadowed.finding(
         component=owner,
-        title=f"Another {soname} is loaded instead of the one that belongs to {release}{lacks}",
+        title=f"A different {soname} is loaded instead of the one for {release}{lacks}",
         detail=(f"{first.asking or 'A library'} was released with a newer {soname}. " if first else "")
         + (
-            f"The other one is that of {where}."
+            f"The other one is from {where}."
             if where
             else "Usually it comes from LD_LIBRARY_PATH or the system's CUDA."
         ),
@@ -267,7 +267,7 @@ def _symbols(lack: Sequence[Lacking], facts: Facts) -> Finding:
 
 FILE, REFUSED, SEVERAL = "libnccl.so", ("nccl-too-old", "nccl-mismatch"), 2
 ONE_FILE = "nvidia-nccl-cu11, -cu12 and -cu13 write the same file, and the last one installed stays."
-ONE_FIRST = "An older one of the system, of an image, or of another package is loaded first."
+ONE_FIRST = "An older one from the system, an image or another package is loaded first."
 
 
 @rule("nccl-version-clash", Layer.LIBRARY, "nccl")
@@ -324,8 +324,8 @@ def _two(facts: Facts) -> Iterator[Finding]:
     asking = f"{lack[0].asking} was built with a newer NCCL. " if lack and lack[0].asking else ""
     yield nccl_version_clash.finding(
         severity=Severity.ERROR if complained else Severity.INFO,
-        title=f"Two NCCL releases are here{spelled}"
-        + (f": the one that is loaded has no {lack[0].symbol}" if lack else ""),
+        title=f"Two NCCL releases are installed{spelled}"
+        + (f": the one that is loaded lacks {lack[0].symbol}" if lack else ""),
         detail=f"{asking}A framework loads one libnccl.so.2. {ONE_FILE if both else ONE_FIRST}",
         confidence=Confidence.CERTAIN if complained and spelled else Confidence.LIKELY,
         because=(
@@ -344,7 +344,7 @@ def _two(facts: Facts) -> Iterator[Finding]:
 def _removed(wheels: Mapping[str, str], keep: str) -> Fix:
     """Return how to remove wheels that write over each other, and to reinstall one of them."""
     return fixes.advice(
-        f"Remove {' and '.join(wheels)}, then install {keep}=={wheels[keep]} alone: removing one of them deletes "
+        f"Remove {' and '.join(wheels)}, then install {keep}=={wheels[keep]} alone: removing either of them deletes "
         "files of both.",
         sh("{python} -m pip uninstall -y {wheels}", python=SOME_PYTHON, wheels=tuple(map(DISTRIBUTION, wheels))),
         sh(

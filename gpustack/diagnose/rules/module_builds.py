@@ -196,7 +196,7 @@ def _why(driver: str | None, running: str | None, known: Row | None, matrix: Mat
         return f"Known: {known.text}."
     last = _newest(driver, matrix)
     if last and running:
-        return f"The source of driver {last.driver} names kernels up to {last.kernel}; this one is {running}."
+        return f"The source of driver {last.driver} supports kernels up to {last.kernel}; this one is {running}."
     return "The headers are installed, but the module's source does not compile against this kernel."
 
 
@@ -231,7 +231,7 @@ def _fix_other(facts: Facts, module: str) -> Fix:
     package = module if module.endswith("-dkms") else f"{module}-dkms"
     fix = fixes.rebuild(
         facts,
-        f"Install a release of {package} that supports this kernel, or boot a kernel that it is made for. Or do "
+        f"Install a release of {package} that supports this kernel, or boot a kernel that it was made for. Or do "
         f"without: the kernel's own {own} drives the GPU where {package} is not installed.",
         sh("tail -n 40 /var/lib/dkms/{module}/*/build/make.log", module=NAME(module)),
         *either(
@@ -257,7 +257,7 @@ def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Fin
     if not (made_for and running and made_for != running) and not refused:
         return
     yield module_built_for_other_kernel.finding(
-        title=f"NVIDIA's module was built for kernel {made_for or 'another'}, and {running or 'another'} runs",
+        title=f"NVIDIA's module was built for kernel {made_for or 'another'}, but {running or 'another'} is running",
         because=(
             because(facts, "nvidia.ko", "vermagic"),
             because(facts, "linux-kernel", "version"),

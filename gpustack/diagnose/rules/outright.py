@@ -115,7 +115,7 @@ def tensorrt_engine_version_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[
     built, here = value(facts, kind, "found"), value(facts, kind, "needs")
     by = "for compute capability" if kind == TRT_DEVICE else "by TensorRT"
     yield tensorrt_engine_version_mismatch.finding(
-        title=f"The engine was built {by} {built or 'another'}; here it is {here or 'of another version'}",
+        title=f"The engine was built {by} {built or 'another'}; this machine has {here or 'another version'}",
         because=grounds(facts, *TRT_VERSION, TRT_DEVICE),
         fix=fixes.advice(
             "Delete the engine file and build it again on this machine, from the ONNX or the original model.",
@@ -146,7 +146,7 @@ def nccl_network_fault(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=grounds(facts, *NETWORK),
         confidence=Confidence.LIKELY,
         fix=fixes.advice(
-            "Give NCCL the interface through which the nodes reach each other, open its ports, check the fabric.",
+            "Set the interface through which the nodes reach each other, open NCCL's ports, check the fabric.",
             sh("ip -brief address"),
             step("set NCCL_SOCKET_IFNAME to the interface that all nodes share, on every node"),
             step("where InfiniBand fails: ibstat on every node, and a run with NCCL_IB_DISABLE=1 to compare"),
@@ -174,7 +174,7 @@ def driver_packages_conflict(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
         return
     package = next((one.values["package"] for one in said(facts, *PACKAGES) if "package" in one.values), None)
     yield driver_packages_conflict.finding(
-        title=f"Packages of the driver exclude each other{f': {package}' if package else ''}",
+        title=f"Driver packages conflict with each other{f': {package}' if package else ''}",
         because=grounds(facts, *PACKAGES),
         fix=fixes.advice(
             "Remove the driver's packages of the other branch, keep one repository for them, and install one branch.",
@@ -240,7 +240,7 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
         return
     missing = "compute" if compute else "video"
     yield container_capabilities_missing.finding(
-        title=f"The container got the GPU without the capability {missing!r}, so its library is missing",
+        title=f"The container got the GPU without the capability {missing!r}, so that library is missing",
         because=grounds(facts, CAPABILITIES, NO_VIDEO, *NO_CUDA),
         confidence=Confidence.CERTAIN if given else Confidence.LIKELY,
         fix=fixes.advice(
@@ -256,7 +256,7 @@ STALE = ("cdi-stale-file", "cdi-stale-device")
 
 @rule("cdi-spec-stale", Layer.CONTAINER, "nvidia-container-toolkit", from_messages=True)
 def cdi_spec_stale(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """The description of the GPUs for containers (CDI) names files or devices that no longer exist.
+    """The CDI specification, which describes the GPUs to containers, names files or devices that no longer exist.
 
     nvidia-ctk cdi generate writes the driver's libraries with their release, and the device nodes, into a file.
     After an update of the driver, or a change of GPUs or MIG instances, it names things that are gone, and no container
@@ -266,10 +266,10 @@ def cdi_spec_stale(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         return
     path = next((one.values["path"] for one in said(facts, *STALE) if "path" in one.values), None)
     yield cdi_spec_stale.finding(
-        title=f"The CDI description of the GPUs names {path or 'a file'}, which does not exist",
+        title=f"The CDI specification of the GPUs names {path or 'a file'}, which does not exist",
         because=grounds(facts, *STALE),
         fix=fixes.advice(
-            "Generate the description again, and after every update of the driver.",
+            "Generate the specification again, and after every driver update.",
             sh("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
             sh("sudo systemctl enable --now nvidia-cdi-refresh.path"),
             verify=sh("nvidia-ctk cdi list"),

@@ -184,7 +184,7 @@ def _pin_finding(name: str, broken: tuple[Pin, ...], listed: Instance) -> Findin
         severity=Severity.WARNING if first.hurts else Severity.INFO,
         layer=Layer.SERVING if name in SERVING else Layer.FRAMEWORK,
         component=name,
-        title=f"{name} {version} asks for {first.words}, and {first.required} {first.found} is here{more}",
+        title=f"{name} {version} requires {first.words}, but {first.required} {first.found} is here{more}",
         detail=_detail(name, worst),
         because=tuple(_because(name, pin) for pin in worst[:4]),
         confidence=Confidence.LIKELY,
@@ -200,9 +200,9 @@ def _because(name: str, pin: Pin) -> Because:
 def _detail(name: str, pins: list[Pin]) -> str:
     said = "; ".join(f"{pin.words} (found {pin.found})" for pin in pins)
     if pins[0].hurts:
-        return f"The metadata of {name} requires {said}. What it has compiled, or calls, is made for that."
+        return f"The metadata of {name} requires {said}. Its compiled parts and calls are made for that."
     if pins[0].required == TORCH:
-        return f"The metadata of {name} requires {said}. Its compiled files find all that they call in the torch here."
+        return f"The metadata of {name} requires {said}. Its compiled files find all they call in the torch here."
     return f"The metadata of {name} requires {said}. A newer release of the same major version usually works as well."
 
 
@@ -211,7 +211,7 @@ def _pin_fix(name: str, version: str, pins: list[Pin], python: Word) -> Fix | No
     if not wanted:
         return None
     return fixes.advice(
-        f"Give {name} what it asks for, or take the release of {name} that is made for what is here.",
+        f"Install what {name} requires, or the release of {name} that is made for what is here.",
         *either(
             sh(
                 "{python} -m pip install {own} {wanted}",
@@ -258,7 +258,7 @@ def _of(build: Build, facts: Facts, matrix: Matrix) -> Finding | None:
     plugin = build.copy.build or (extra[0] if extra else CUDA12)
     return jax_plugin_mismatch.finding(
         instance=build.mark,
-        title=f"jaxlib is {jaxlib}, {wrong[0]} is {named[wrong[0]]}: they must have the same version",
+        title=f"jaxlib is {jaxlib}, but {wrong[0]} is {named[wrong[0]]}: they must have the same version",
         detail=_said(facts),
         because=(
             *grounds(facts, *KINDS),
@@ -284,7 +284,7 @@ def _heard(facts: Facts, matrix: Matrix) -> Finding:
     plugin = f"The plugin {module}" if module else "The CUDA plugin"
     two = f"JAX and its CUDA plugin (PJRT) are different releases: {_said(facts)}".rstrip(" :.")
     titles = (
-        (jax or needs, f"jaxlib is {jaxlib}, and jax {jax or f'wants {needs}'}: they must be the same release"),
+        (jax or needs, f"jaxlib is {jaxlib}, but jax {jax or f'requires {needs}'}: they must be the same release"),
         (lacks, f"The CUDA plugin of JAX is newer than jaxlib {jaxlib}".strip() + f", which has no {lacks} yet"),
         (call, f"{plugin} of JAX is a different release than jaxlib {jaxlib}".strip() + f": {call} differs"),
     )
@@ -307,10 +307,10 @@ def _said(facts: Facts) -> str:
     for one in said(facts, "jax-pjrt-version"):
         plugin = one.values.get("plugin") or one.values.get("plugin2")
         framework = one.values.get("framework") or one.values.get("framework2")
-        return f"The plugin's PJRT API is {plugin}, that of jaxlib {framework}."
+        return f"The plugin's PJRT API is {plugin}, jaxlib's is {framework}."
     for one in said(facts, "jax-pjrt-size"):
         spoken = one.values.get("plugin")
-        return f"The plugin is built with PJRT API {spoken}, and jaxlib with another." if spoken else ""
+        return f"The plugin is built with PJRT API {spoken}, but jaxlib with another." if spoken else ""
     return ""
 
 
@@ -318,7 +318,7 @@ def _jax_fix(jaxlib: str | None, jax: Word, plugin: str, python: Word, verify: C
     pins = [requirement(f"jax-{plugin}-{part}", f"=={jaxlib}") for part in ("plugin", "pjrt")]
     pinned = sh("{python} -m pip install {pins}", python=python, pins=pins)
     together = sh("{python} -m pip install --upgrade {jax}", python=python, jax=jax)
-    same = f"bring the plugin to {jaxlib}, the version of jaxlib" if jaxlib else "bring all to one version"
+    same = f"install the plugin at {jaxlib}, the version of jaxlib" if jaxlib else "install all at one version"
     return fixes.advice(
         f"Install JAX and its plugin together; or {same}.",
         *either(together, *((pinned,) if jaxlib else ())),

@@ -49,8 +49,8 @@ def glibc_too_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         has = f"glibc {one.here}" if one.here else "an older one"
         yield glibc_too_old.finding(
             instance=one.mark,
-            title=f"{one.who} wants glibc {one.needs} (GLIBC_{one.needs}), and this system has {has}{system}",
-            detail=f"Wanted by {one.by}." if one.by else "",
+            title=f"{one.who} needs glibc {one.needs} (GLIBC_{one.needs}); this system has {has}{system}",
+            detail=f"Needed by {one.by}." if one.by else "",
             because=one.because,
             confidence=one.confidence,
             fix=fixes.advice(
@@ -182,7 +182,7 @@ def python_version_no_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     offered = values.get("versions", "")
     left = f" pip finds for this Python: {offered}." if offered and len(offered) < 400 else ""  # noqa: PLR2004
     yield python_version_no_wheel.finding(
-        title=f"There is no wheel of {asked} for {f'Python {here}' if here else 'this Python'}"
+        title=f"There is no {asked} wheel for {f'Python {here}' if here else 'this Python'}"
         + (" on this platform" if elsewhere else ""),
         detail=(has + left).strip(),
         because=(
@@ -252,10 +252,10 @@ def _python_fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: F
     package, _, wanted = asked.partition("==")
     best = fitting[-1] if fitting else None
     others = releases_for(matrix, package.lower(), minor(here)) if here and is_version(here) else ()
-    instead = f" Or take {package} {others[0]} to {others[-1]}, which has wheels for this Python." if others else ""
+    instead = f" Or use {package} {others[0]} to {others[-1]}, which has wheels for this Python." if others else ""
     python = f"Python {best}" if best else "an older Python (a newer one for a newer release)"
     return fixes.advice(
-        f"Make an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
+        f"Create an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
         sh("uv venv --seed --python {python} gpu && . gpu/bin/activate", python=DOTTED(best or "3.11")),
         step(
             "or with conda: `conda create -n gpu python={python} && conda activate gpu`",
@@ -307,8 +307,8 @@ def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     needs, by = wanting[-1].values["needs"], wanting[-1].values.get("by")
     who = by.rpartition("/")[2] if by else "A program"
     yield libstdcxx_too_old.finding(
-        title=f"{who} wants {needs} of libstdc++, but the one that is found first has no such version",
-        detail=f"Wanted by {by}." if by else "",
+        title=f"{who} needs {needs} of libstdc++, but the one that is found first lacks it",
+        detail=f"Needed by {by}." if by else "",
         because=grounds(facts, LIBSTDCXX_SAYS),
         confidence=Confidence.CERTAIN,
         fix=fixes.advice(

@@ -26,7 +26,7 @@ from gpustack.diagnose.machine.values import (
 )
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import PATH, VARIABLE, Command, sh, step
-from gpustack.model.facts import Layer, Status
+from gpustack.model.facts import Layer, Status, product
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def broken(facts: Facts, component: str, finding: str, verify: Command) -> Itera
             severity=Severity.WARNING if _computes(component, library, facts) else Severity.INFO,
             layer=Layer.RUNTIME,
             component=component,
-            title=f"{where} registers the {NAMES[component]} driver {library}, which does not exist",
+            title=f"{where} registers the {product(component)} driver {library}, which does not exist",
             detail="The loader skips it: the devices of that driver are missing from every list."
             + (f" The file was named by {by}." if by and by != "folder" else ""),
             because=(Because(component=component, fact=where, value=library, source=seen.source if seen else ""),),
@@ -246,9 +246,6 @@ def broken(facts: Facts, component: str, finding: str, verify: Command) -> Itera
                 "Remove the library from the variable.", sh("unset {variable}", variable=VARIABLE(where)), verify=verify
             ),
         )
-
-
-NAMES = {"opencl": "OpenCL", "vulkan": "Vulkan"}
 
 
 def _computes(component: str, library: str, facts: Facts) -> bool:

@@ -41,7 +41,7 @@ def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
     Frameworks bring the CUDA that they need, so nothing is missing to run them. Who builds extensions (flash-attn,
     vLLM from source) needs nvcc of the CUDA version that the framework was built with: ask with ``--for build``.
-    Where a build stopped since it found no nvcc ("CUDA_HOME environment variable is not set"), it is at fault.
+    Where a build stopped because it found no nvcc ("CUDA_HOME environment variable is not set"), it is the cause.
     """
     build = torch(facts)
     cuda = build.cuda if build and build.accelerator == "cuda" else None
@@ -53,7 +53,7 @@ def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             detail="It needs CUDA_HOME, or nvcc on PATH; the CUDA that PyTorch and the driver bring has no compiler.",
             because=grounds(facts, NO_TOOLKIT),
             confidence=Confidence.LIKELY,
-            fix=_toolkit_fix(f"Install the toolkit{wanted}, or take a package that needs no build.", cuda, facts),
+            fix=_toolkit_fix(f"Install the toolkit{wanted}, or use a package that needs no build.", cuda, facts),
         )
         return
     if not nvidia_here(facts) or status(facts, "cuda-toolkit") is not Status.ABSENT:
@@ -112,7 +112,8 @@ def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     found = next((one.version for one in toolchain_toolkits(facts) if one.version != wanted), None)
     name = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
     yield nvcc_torch_mismatch.finding(
-        title=f"nvcc is of CUDA {found or 'another version'} and {name} was built with CUDA {wanted or 'another one'}",
+        title=f"nvcc is from {f'CUDA {found}' if found else 'another CUDA'}, but {name} was built with "
+        + (f"CUDA {wanted}" if wanted else "another one"),
         detail="This toolkit cannot build an extension for this PyTorch.",
         confidence=Confidence.CERTAIN if found and wanted and heard(facts, *NVCC_SAID) else Confidence.LIKELY,
         because=(
@@ -148,8 +149,8 @@ def _nvcc_fix(facts: Facts, matrix: Matrix, wanted: str | None, found: str | Non
         commands.append(fixes.install_torch(SOME_PYTHON, release, tag))
     other = f", or install the PyTorch that is built for CUDA {found}" if found else ""
     return fixes.advice(
-        f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which nvcc "
-        f"is used; in conda it is CUDA_HOME=$CONDA_PREFIX){other}.",
+        f"Build with the toolkit of {f'CUDA {wanted}' if wanted else 'the CUDA of PyTorch'} (CUDA_HOME and PATH decide "
+        f"which nvcc is used; in conda it is CUDA_HOME=$CONDA_PREFIX){other}.",
         *(either(*commands) or (sh("nvcc --version"), sh('python -c "import torch; print(torch.version.cuda)"'))),
         verify=sh('python -c "import torch.utils.cpp_extension as e, torch; print(e.CUDA_HOME, torch.version.cuda)"'),
     )
@@ -277,7 +278,7 @@ def _compiler_detail(facts: Facts, one: Compiler, matrix: Matrix) -> str:
         return f"This Visual Studio needs CUDA {needs} or newer."
     if value(facts, "msvc-unsupported", "needs"):
         return f"Only {value(facts, 'msvc-unsupported', 'needs')} are supported."
-    return f"GCC {major} is accepted from CUDA {'.'.join(map(str, first.cuda[:2]))} on." if first else ""
+    return f"CUDA {'.'.join(map(str, first.cuda[:2]))} and newer accept GCC {major}." if first else ""
 
 
 def _compiler_fix(facts: Facts, one: Compiler, matrix: Matrix) -> Fix:
@@ -383,7 +384,7 @@ def arch_dropped_by_toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         because=one.because,
         row=known.row if known else None,
         fix=fixes.advice(
-            f"Take {one.spelled} out of the list of targets (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, "
+            f"Remove {one.spelled} from the list of targets (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, "
             f"-gencode), or build with CUDA {one.last} if such a GPU is meant.",
             *either(sh("nvcc --list-gpu-arch"), sh("export CUDA_HOME=/usr/local/cuda-{cuda}", cuda=DOTTED(one.last))),
             verify=sh("nvcc --list-gpu-arch"),

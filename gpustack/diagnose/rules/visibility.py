@@ -64,7 +64,7 @@ def _too_many_instances(facts: Facts) -> bool:
     return several and heard(facts, *BEYOND)
 
 
-ADVICE = "Divide the GPU with one of the profiles that the list shows (PROFILE is its number), or switch MIG off."
+ADVICE = "Create an instance with one of the listed profiles (PROFILE is its number), or turn MIG off."
 
 
 @rule("mig-enabled-no-instance", Layer.ENVIRONMENT, "gpu")
@@ -89,7 +89,7 @@ def mig_enabled_no_instance(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         if flag(held, "mig", "enabled") and none and not number(held, "mig", "instances"):
             yield _undivided(
                 gpu.mark,
-                f"MIG is on for {gpu.name} at {gpu.mark}, and it is divided into no instance",
+                f"MIG is on for {gpu.name} at {gpu.mark}, but no MIG instances exist",
                 tuple(because_of(facts, "gpu", gpu.copy, "mig", name) for name in ("enabled", "instances")),
             )
 
@@ -222,7 +222,7 @@ def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Find
         if one.seen
         else grounds(facts, "visible-devices", "visible-devices-none", *MISSED, "gpu-count", most=6),
         fix=fixes.advice(
-            "Let the program ask for no more GPUs than the list has, counted from cuda:0; or give it more of them."
+            "Let the program use no more GPUs than the list has, counted from cuda:0; or give it more of them."
             if few
             else "Unset it, here and wherever a script or program sets it (os.environ), or name GPUs that exist.",
             sh("unset {variable}", variable=VARIABLE(VARIABLES[0] if few else one.variable)),
@@ -266,7 +266,7 @@ def _wrong(one: Setting, facts: Facts) -> str:
     if not (blind or renumbered) and first.startswith("GPU-"):
         return ""
     known = f"this machine has {many} GPU{'s' if many > 1 else ''}, 0 to {many - 1}"
-    return f"names a GPU that is not there: {known if many and not renumbered else 'there is no such GPU'}"
+    return f"names a GPU that does not exist{f': {known}' if many and not renumbered else ''}"
 
 
 def _too_few(one: Setting, facts: Facts) -> str:

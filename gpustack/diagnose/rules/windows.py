@@ -184,11 +184,11 @@ def wsl_libcuda_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         return
     others = _elsewhere(facts)
     before = _before(facts)
-    named = ", ".join(others) or (f"what is in {before} (LD_LIBRARY_PATH)" if before else "")
-    found = f"{named} is found before" if named else "CUDA sees no GPU, so another copy is found first"
+    named = ", ".join(others) or (f"the one in {before} (LD_LIBRARY_PATH)" if before else "")
+    found = f"{named} is found first" if named else "CUDA sees no GPU, so another copy is found first"
     yield wsl_libcuda_shadowed.finding(
-        title=f"In WSL libcuda must be that of {FOLDER}: {found} it",
-        detail="nvidia-smi mostly works, since it has its own way to the driver of Windows. ldconfig -p and "
+        title=f"In WSL, libcuda must come from {FOLDER}: {found}",
+        detail="nvidia-smi usually works, since it has its own way to the Windows driver. ldconfig -p and "
         "LD_LIBRARY_PATH show which libcuda.so.1 programs load.",
         confidence=Confidence.LIKELY if named else Confidence.POSSIBLE,
         because=(
@@ -251,10 +251,10 @@ def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding
         return
     folder, driver = _folder(facts), naming.driver_name(facts, matrix)
     yield libcuda_so_symlink_missing.finding(
-        title=f"{' and '.join(sorted(names))} cannot be found, though the driver's libcuda.so.1 is to be in {folder}"
+        title=f"{' and '.join(sorted(names))} cannot be found, though the driver's libcuda.so.1 should be in {folder}"
         if plain
         else f"libcuda.so.1 is not on the loader's search path, though the driver is installed ({folder})",
-        detail="The plain name libcuda.so comes with a package for developers, not with every driver."
+        detail="The plain name libcuda.so comes with a developer package, not with every driver."
         + (f" The machine has {driver}." if driver else ""),
         confidence=Confidence.CERTAIN if plain and here else Confidence.LIKELY,
         because=(*grounds(facts, MISSING, *THERE, most=6), *naming.of_driver(facts)),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 EVERY = "any"
 PLUGIN = "jax-cuda{}-plugin"
+PART = re.compile(r"jax(?:lib|-cuda\d\d-(?:plugin|pjrt))?")  # one JAX comes as several distributions
 NAME = re.compile(r"[a-z0-9-]+")
 PYTHONS = tuple(f"3.{number}" for number in range(6, 16))
 # The distributions that a component is, where they are called otherwise; the first is the one that people name.
@@ -42,8 +43,23 @@ MACHINES: Mapping[str, Mapping[str, str]] = {
 }
 
 
+PURE = frozenset({"jax"})  # without code of its own: what has, and for which Python and GPU, other parts say
+# Libraries of which other packages than wheels have builds: which release one is, say its first three numbers.
+BY_RELEASE = frozenset({*DISTRIBUTIONS["cudnn"], *DISTRIBUTIONS["nccl"], *DISTRIBUTIONS["cublas"], "tensorrt"})
+
+
 def _split(said: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(pythons.split()) for name, pythons in said.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Together(Stated):
+    """How the distributions that are one thing go together."""
+
+    rule: str
+
+    def __str__(self) -> str:
+        return self.rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -110,6 +126,16 @@ class Release(Stated):
         return named or tuple(one for one in PYTHONS if self.python.holds(f"{one}.99")) or PYTHONS
 
 
+def parted(one: str, other: str) -> bool:
+    """Return whether two distributions are parts of one thing, each with a version of its own."""
+    return one != other and bool(PART.fullmatch(one) and PART.fullmatch(other))
+
+
+def together(matrix: Matrix) -> Together:
+    """Return how the distributions of a JAX go together."""
+    return matrix.rows("jax", "rules", Together)[0]
+
+
 def table(distribution: str) -> str:
     """Return the name of the table of a distribution."""
     return f"generated/{distribution}"
@@ -126,9 +152,16 @@ def releases(matrix: Matrix, distribution: str) -> tuple[Release, ...]:
 
 
 def release_of(matrix: Matrix, distribution: str, version: str) -> Release | None:
-    """Return the release of exactly this version, or None where no row states it."""
+    """Return the release of exactly this version, or None where no row states it.
+
+    Of a library it is the newest wheel of the release: cuDNN 9.10.2 is on the index as 9.10.2.21.
+    """
     wanted = version_of(version.partition("+")[0])
-    return _by_version(releases(matrix, distribution)).get(wanted) if wanted is not None else None
+    if wanted is None:
+        return None
+    there = releases(matrix, distribution)
+    whole = distribution in BY_RELEASE and not (wanted.is_prerelease or wanted.is_postrelease)
+    return _by_version(there).get(wanted) or (_by_release(there).get(_release(wanted)) if whole else None)
 
 
 @lru_cache(maxsize=256)
@@ -136,8 +169,22 @@ def _by_version(there: tuple[Release, ...]) -> Mapping[Version | None, Release]:
     return {version_of(one.version): one for one in there}
 
 
+@lru_cache(maxsize=256)
+def _by_release(there: tuple[Release, ...]) -> Mapping[tuple[int, ...], Release]:
+    return {_release(known): one for known, one in _by_version(there).items() if known}
+
+
+def _release(version: Version) -> tuple[int, ...]:
+    return version.major, version.minor, version.micro
+
+
 def of_component(matrix: Matrix, component: str, version: str) -> Iterator[Release]:
-    """Yield the releases of this version of the distributions that a component is."""
+    """Yield the releases of this version of the distributions that a component is, but those without code."""
+    return (one for one in named(matrix, component, version) if one.name not in PURE)
+
+
+def named(matrix: Matrix, component: str, version: str) -> Iterator[Release]:
+    """Yield the releases of this version of all distributions that a component is."""
     for name in DISTRIBUTIONS.get(component, (component,)):
         found = release_of(matrix, name, version)
         if found:

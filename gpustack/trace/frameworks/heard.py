@@ -34,8 +34,7 @@ from gpustack.trace.steps import NAMES, Account, failed, needing, short
 
 if TYPE_CHECKING:
     from gpustack.model.difference import Check
-    from gpustack.model.report import Finding, Report
-    from gpustack.model.trace import Stop
+    from gpustack.model.report import Report
     from gpustack.trace.frameworks import Limits
 
 NO_GPU = "no-gpu"
@@ -109,19 +108,15 @@ class Heard(Account):
         begin = float(said["begin"])
         self.timeline.append(Moment(track="host", name=NAMES[number], begin=begin, seconds=seconds, step=number))
         if said["status"] == NO_GPU:
-            self._without(number, why)
+            self.why_not = why[0] if why else "it sees no GPU"
+            if there():
+                self.refuse(number, self.why_not)
+            else:
+                self.steps[number] = replace(needing(number), why=why)
+            self.steps |= {later: needing(later) for later in ON_THE_GPU}
             return
         step = Step(number=number, name=NAMES[number], status=State.DONE, seconds=seconds, figures=figures, why=why)
         self.steps[number] = step
-
-    def _without(self, number: int, why: tuple[str, ...]) -> None:
-        """Take why there is no GPU: a fault where the machine has one, else just so."""
-        self.why_not = why[0] if why else "it sees no GPU"
-        if there():
-            self.refuse(number, self.why_not)
-        else:
-            self.steps[number] = replace(needing(number), why=why)
-        self.steps |= {later: needing(later) for later in ON_THE_GPU}
 
     def _framework(self, said: Mapping[str, Any]) -> None:
         self.framework = Loaded(
@@ -183,7 +178,7 @@ class Heard(Account):
     def trace(self, seconds: float, limits: Limits | None = None) -> Trace:
         """Return the trace of what was said, under the limits of the GPU where they are known."""
         roof = self._roof(limits)
-        stop, findings = self._judged()
+        stop, findings = refused(*self.trouble, self.name, self.judge) if self.trouble else (None, ())
         if self.check and not self.check.passed:
             findings = (wrong(self.check, component=self.name, layer=Layer.FRAMEWORK), *findings)
         return replace(
@@ -207,9 +202,6 @@ class Heard(Account):
     def name(self) -> str:
         """The framework."""
         return str(self.asked.framework)
-
-    def _judged(self) -> tuple[Stop | None, tuple[Finding, ...]]:
-        return refused(*self.trouble, self.name, self.judge) if self.trouble else (None, ())
 
     def _ends(self) -> str | None:
         return self.why_not or (self.trouble[1] if self.trouble and self.gpu is None else None)

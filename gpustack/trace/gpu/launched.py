@@ -61,18 +61,14 @@ def kernels(enqueue: Callable[[], None], stream: int) -> Captured:
     finally:
         _must(library, "cuStreamEndCapture", ordered, ctypes.byref(graph))
     try:
-        return _read(library, graph)
+        count = ctypes.c_size_t()
+        _must(library, "cuGraphGetNodes", graph, None, ctypes.byref(count))
+        nodes = (ctypes.c_void_p * count.value)()
+        _must(library, "cuGraphGetNodes", graph, nodes, ctypes.byref(count))
+        seen = [_node(library, ctypes.c_void_p(node)) for node in nodes]
+        return Captured(nodes=count.value, kernels=tuple(node for node in seen if node))
     finally:
         _must(library, "cuGraphDestroy", graph)
-
-
-def _read(library: ctypes.CDLL, graph: ctypes.c_void_p) -> Captured:
-    count = ctypes.c_size_t()
-    _must(library, "cuGraphGetNodes", graph, None, ctypes.byref(count))
-    nodes = (ctypes.c_void_p * count.value)()
-    _must(library, "cuGraphGetNodes", graph, nodes, ctypes.byref(count))
-    seen = [_node(library, ctypes.c_void_p(node)) for node in nodes]
-    return Captured(nodes=count.value, kernels=tuple(node for node in seen if node))
 
 
 def _node(library: ctypes.CDLL, node: ctypes.c_void_p) -> KernelLaunch | None:
@@ -90,6 +86,8 @@ def _node(library: ctypes.CDLL, node: ctypes.c_void_p) -> KernelLaunch | None:
 
 def _asked(library: ctypes.CDLL, function: ctypes.c_void_p, grid: Grid, block: Grid, shared: int) -> KernelLaunch:
     """Return what the driver tells of a function that is launched with this grid, block and dynamic shared memory."""
+    blocks = ctypes.c_int()
+    given = ctypes.byref(blocks), function, ctypes.c_int(math.prod(block)), ctypes.c_size_t(shared)
     return KernelLaunch(
         name=_name(library, function),
         layer="",
@@ -99,7 +97,7 @@ def _asked(library: ctypes.CDLL, function: ctypes.c_void_p, grid: Grid, block: G
         registers=_attribute(library, function, REGISTERS),
         shared_static=_attribute(library, function, SHARED),
         shared_dynamic=shared,
-        blocks_per_multiprocessor=_resident(library, function, math.prod(block), shared),
+        blocks_per_multiprocessor=None if library.cuOccupancyMaxActiveBlocksPerMultiprocessor(*given) else blocks.value,
     )
 
 
@@ -107,13 +105,6 @@ def _attribute(library: ctypes.CDLL, function: ctypes.c_void_p, which: int) -> i
     value = ctypes.c_int()
     refused = library.cuFuncGetAttribute(ctypes.byref(value), ctypes.c_int(which), function)
     return None if refused else value.value
-
-
-def _resident(library: ctypes.CDLL, function: ctypes.c_void_p, threads: int, shared: int) -> int | None:
-    """Return how many blocks of this size a multiprocessor holds at once."""
-    blocks = ctypes.c_int()
-    given = ctypes.byref(blocks), function, ctypes.c_int(threads), ctypes.c_size_t(shared)
-    return None if library.cuOccupancyMaxActiveBlocksPerMultiprocessor(*given) else blocks.value
 
 
 def _name(library: ctypes.CDLL, function: ctypes.c_void_p) -> str:

@@ -1,0 +1,94 @@
+"""The contracts of what is asked about with the distributions beside it, as the METADATA of its wheels states them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.frameworks import platform
+from gpustack.diagnose.machine.values import copies, number, version
+from gpustack.diagnose.requirements.fits import Fit, asked, edge
+from gpustack.matrix.subjects import frameworks, generated
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.report import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.ranges import VersionRange
+    from gpustack.model.facts import Facts, Instance
+    from gpustack.model.report import Contract
+
+TOOLKIT = "cuda-toolkit"
+# How a build of these goes with a library of CUDA is judged by what it was made with; what its wheel pins, pip asks.
+MAKERS_OF_BUILDS = frozenset({"pytorch", "tensorflow", "jax", "onnxruntime"})
+LIBRARIES = frozenset({"cudnn", "nccl", "cublas", "tensorrt"})
+
+
+def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return what releases that are asked about require of what is beside them, by METADATA or by hand-made rows."""
+    required = tuple(_required(facts, matrix))
+    yield from required
+    yield from _numpy(facts, matrix)
+    yield from _parts({one.to for one in required}, facts, matrix)
+
+
+def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return what the METADATA of each release that is asked about requires of the distributions beside it.
+
+    A toolkit beside it is not the distribution cuda-toolkit, whose wheels come with the release.
+    """
+    here, found = platform(facts) or "", [(one, copy) for one in facts.components for copy in one.instances]
+    python = version(facts, "python")
+    for (one, copy), (beside, other) in product(found, found):
+        apart = beside.id in {one.id, TOOLKIT} or other.environment != copy.environment
+        if not asked(copy) or not copy.version or not other.version or apart:
+            continue
+        loaded = one.id in MAKERS_OF_BUILDS and beside.id in LIBRARIES
+        names = _names(beside.id, other, loaded)
+        for mine, name in product(generated.named(matrix, one.id, copy.version), names):
+            span = mine.pin(name, here, python, copy.build or "")
+            if span is not None:
+                refused = _loads(span, other.version) if loaded else Kept.BROKEN
+                kept = Kept.OK if span.holds(other.version) else refused
+                row, kind = mine.requiring(name, span), "torch" if beside.id == "pytorch" else "requirement"
+                fit = Fit(kept=kept, needs=f"{name} {span}", found=f"{name} {other.version}", row=row)
+                yield edge(one.id, beside.id, kind, fit, copy.environment)
+
+
+def _names(component: str, copy: Instance, loaded: bool) -> tuple[str, ...]:  # noqa: FBT001
+    """Return the distributions that a copy may be; of a library that a build loads, the one that was typed alone."""
+    major = number(copy.facts, "cuda_major")
+    if loaded:
+        return (f"nvidia-{component}-cu{major}",) if major else ()
+    return generated.DISTRIBUTIONS.get(component, (component,))
+
+
+def _loads(pinned: VersionRange, found: str) -> Kept:
+    """Return what a library is that pip refuses: a newer one of the same major is taken, of an older nobody knows."""
+    wanted, there = numbers(pinned.text.removeprefix("==")), numbers(found)
+    return Kept.LIMITED if wanted and wanted[0] == there[0] and there > wanted else Kept.UNKNOWN
+
+
+def _numpy(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return what a TensorFlow requires of the NumPy beside it, where its METADATA was read by hand alone."""
+    for copy, other in product(copies(facts, "tensorflow"), copies(facts, "numpy")):
+        listed = generated.release_of(matrix, "tensorflow", copy.version or "")
+        known = frameworks.tensorflow_pins(matrix, copy.version or "") if asked(copy) else None
+        span = known.on(version(facts, "python")) if known and not (listed and listed.requires) else None
+        if span and known and other.version:
+            kept = Kept.OK if span.holds(other.version) else Kept.BROKEN
+            fit = Fit(kept=kept, needs=f"numpy {span}", found=f"numpy {other.version}", row=known.row)
+            yield edge("tensorflow", "numpy", "requirement", fit, copy.environment)
+
+
+def _parts(required: Container[str], facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return how the parts of one JAX go together where no METADATA says it: of one version, none newer than jax."""
+    beside = [one for one in facts.components if generated.parted("jax", one.id) and one.id not in required]
+    for copy, one in product(copies(facts, "jax"), beside):
+        newer = numbers(one.version)[:3] > numbers(copy.version)[:3]
+        if asked(copy) and (newer or numbers(one.version)[:3] == numbers(copy.version)[:3]):
+            kept, row = Kept.BROKEN if newer else Kept.OK, generated.together(matrix).row
+            fit = Fit(kept=kept, needs=f"{one.id} {copy.version}", found=f"{one.id} {one.version}", row=row)
+            yield edge("jax", one.id, "requirement", fit, copy.environment)
