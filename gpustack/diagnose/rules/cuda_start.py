@@ -42,7 +42,9 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     out, no_node = _out(facts)
     reported = said(facts, "uvm-missing")
-    implied = heard(facts, *MISSING_FAILS) and (_listed_without(facts) or _made_by_root(facts)) and not works(facts)
+    # CUDA starts for root alone, who may load the module and make its node on the way.
+    by_root = heard(facts, "works-as-root") and heard(facts, "cuinit-999", "cuda-unknown-error")
+    implied = heard(facts, *MISSING_FAILS) and (_listed_without(facts) or by_root) and not works(facts)
     in_text = (bool(reported) or implied) and not heard(facts, "cuda-available-true")
     node = any(NODE in one.line for one in reported) if in_text else not out
     if not (in_text or out or no_node):
@@ -76,11 +78,6 @@ def _out(facts: Facts) -> tuple[bool, bool]:
     nodes = [node for node in items(uvm, "nodes") if text(node, "path") == NODE]
     out = status(facts, MODULE) is Status.ABSENT or flag(uvm, "loaded") is False
     return out, any(flag(node, "exists") is False for node in nodes)
-
-
-def _made_by_root(facts: Facts) -> bool:
-    """Return whether CUDA starts for root alone, who may load the module and make its node on the way."""
-    return heard(facts, "works-as-root") and heard(facts, "cuinit-999", "cuda-unknown-error")
 
 
 def _listed_without(facts: Facts) -> bool:
@@ -160,7 +157,8 @@ def _fails_in_text(facts: Facts, matrix: Matrix, *, slept: bool) -> bool:
     """Return whether CUDA fails after the machine slept, or cannot say why it does not start."""
     fails = heard(facts, *STALE_FAILS) if slept else heard(facts, "cuinit-999")
     elsewhere = on_windows(facts) or (facts.host.container is not None and not slept)
-    old = not slept and (heard(facts, *OLD) or _too_old(facts, matrix))
+    fits = (driver_fit(one.cuda, facts, matrix).kept for one in builds(facts) if one.cuda)
+    old = not slept and (heard(facts, *OLD) or Kept.BROKEN in fits)  # which says enough
     return fails and not old and not elsewhere and (from_text(facts) or nvidia_here(facts))
 
 
@@ -168,11 +166,6 @@ def _stale(facts: Facts) -> bool:
     """Return whether CUDA knows no reason on a machine where module and NVML are well."""
     known = number(told(facts, "libcuda"), "cu_init") == UNKNOWN and number(told(facts, "nvml"), "code") == 0
     return known and flag(told(facts, MODULE), "loaded") is True and nvidia_here(facts)
-
-
-def _too_old(facts: Facts, matrix: Matrix) -> bool:
-    """Return whether the driver is too old for a build that is here, which says enough."""
-    return any(driver_fit(one.cuda, facts, matrix).kept is Kept.BROKEN for one in builds(facts) if one.cuda)
 
 
 # The first branch whose open module has HMM. Source: NVIDIA technical blog, "Simplifying GPU Application Development
@@ -200,7 +193,9 @@ def uvm_hmm_bug(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     sure, spoken = heard(facts, "uvm-hmm"), heard(facts, "uvm-hmm-named")
     number = branch_of(release(facts))
-    has_hmm = is_open(facts) or _only_open(facts, matrix)
+    arch = architecture(facts, matrix)
+    flavour = matrix.flavour(arch) if arch else None
+    has_hmm = is_open(facts) or (flavour is not None and flavour.closed == "impossible")
     suspect = heard(facts, "cuinit-3") and (has_hmm or (number or 0) >= FIRST) and (number is None or number >= FIRST)
     suspect = suspect or (heard(facts, TORCH) and has_hmm and _lists_all_the_same(facts))
     well = any("uvm_disable_hmm=1" not in one.line for one in said(facts, "cuda-available-true", WORKS))
@@ -235,23 +230,12 @@ def _lists_all_the_same(facts: Facts) -> bool:
     return works or bool(version(facts, "nvml"))
 
 
-def _only_open(facts: Facts, matrix: Matrix) -> bool:
-    """Return whether the GPU runs with the open module only."""
-    arch = architecture(facts, matrix)
-    flavour = matrix.flavour(arch) if arch else None
-    return flavour is not None and flavour.closed == "impossible"
-
-
 MISMATCH, NOT_ON_THIS_GPU = 803, 804
 
 
 def asked(facts: Facts) -> int | None:
     """Return what cuInit answered, or None where nobody asked it."""
     return number(told(facts, "libcuda"), "cu_init")
-
-
-def _listed(branches: tuple[int, ...]) -> str:
-    return ", ".join(f"R{branch}" for branch in sorted(branches))
 
 
 def _folders(libcuda: JsonValue, path: str) -> list[str]:
@@ -317,7 +301,8 @@ def _detail(found: Compat | None, code: int, facts: Facts, matrix: Matrix) -> st
         parts = ["Forward compatibility, a newer libcuda on an older kernel driver, is for data-centre GPUs only."]
         parts += [f"CUDA {wanted} came with {naming.native_driver(wanted, facts, matrix)}."] if wanted else []
     if found and found.branches:
-        parts.append(f"According to its own note it is for branches {_listed(found.branches)}.")
+        listed = ", ".join(f"R{branch}" for branch in sorted(found.branches))
+        parts.append(f"According to its own note it is for branches {listed}.")
     fits = [one.name for one in matrix.compats if found and release and release.branch in one.bases]
     parts += [f"Packages for this driver: {', '.join(fits)}."] if fits and code == MISMATCH else []
     parts += [f"The driver itself supports CUDA {own}."] if own else []
