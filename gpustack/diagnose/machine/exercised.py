@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, builds, nvidia_here
 from gpustack.diagnose.machine.messages import MESSAGE
 from gpustack.diagnose.machine.values import HERE, flag, table, text, texts, told
-from gpustack.model.facts import Layer, product
+from gpustack.model.facts import Layer, once, product
 from gpustack.model.report import Severity
 
 if TYPE_CHECKING:
@@ -68,18 +68,17 @@ class Trial:
         return table(self.copy.facts, "exercise")
 
 
-def trials(facts: Facts) -> Iterator[Trial]:
+@once
+def trials(facts: Facts) -> tuple[Trial, ...]:
     """Return what was run beside the frameworks."""
-    for component in facts.components:
-        for copy in component.instances if component.id not in FRAMEWORKS else ():
-            if copy.status in HERE and table(copy.facts, "exercise"):
-                chosen = facts.environments[0].python if facts.environments else None
-                yield Trial(
-                    component=component.id,
-                    layer=component.layer,
-                    copy=copy,
-                    environment=copy.environment or chosen,
-                )
+    chosen = facts.environments[0].python if facts.environments else None
+    return tuple(
+        Trial(component=one.id, layer=one.layer, copy=copy, environment=copy.environment or chosen)
+        for one in facts.components
+        if one.id not in FRAMEWORKS
+        for copy in one.instances
+        if copy.status in HERE and table(copy.facts, "exercise")
+    )
 
 
 def failed(trial: Trial, facts: Facts) -> bool:

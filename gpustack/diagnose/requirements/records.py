@@ -88,6 +88,7 @@ def pairs() -> Mapping[str, Pair]:
     return dict(_read("pairs", Pair))
 
 
+@cache
 def spoken() -> Mapping[str, tuple[str, str, str]]:
     """Return the ends and the kind of what programs only say, by the finding."""
     return Matrix().table(TABLE)["spoken"]  # type: ignore[no-any-return]  # as the table has it
