@@ -13,7 +13,9 @@ from gpustack.ask.pairs import SERVERS
 from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.search import Search, builds_of, rank
 from gpustack.ask.why import judge
+from gpustack.diagnose import installing
 from gpustack.diagnose.change_sets import change_set, place
+from gpustack.diagnose.machine.frameworks import embedded
 from gpustack.diagnose.machine.inventory import driver_release, on_windows
 from gpustack.diagnose.machine.values import text, told
 from gpustack.matrix.subjects import amd_intel, torch
@@ -34,7 +36,7 @@ def alternatives(search: Search) -> tuple[Alternative, ...]:
         return ()
     exact = search.at.verdict is Compatibility.LIMITED and search.subject.exact  # it works: no other release is wanted
     releases = () if exact else (_versions,)
-    finders = (_together, _wheels, _overrides, ground.compilers, *releases, ground.pythons)
+    finders = (_jetson, _together, _wheels, _overrides, ground.compilers, *releases, ground.pythons)
     found: dict[str, Alternative] = {}
     for one in (one for find in (*finders, ground.compats, ground.drivers, ground.gpus) for one in find(search)):
         found.setdefault(one.subject, one)
@@ -147,6 +149,23 @@ def _release(search: Search, one: Candidate) -> Judged | None:
         return None
     usual_or_native = fitting[0].subject == subject or fitting[0].verdict is Compatibility.COMPATIBLE
     return fitting[0] if usual_or_native else fitting[-1]
+
+
+def _jetson(search: Search) -> Iterator[Alternative]:
+    """Return the PyTorch that NVIDIA builds for the JetPack of a Jetson, which no generic wheel is for."""
+    facts, subject = search.at.facts, search.at.subject
+    wanted = subject.version if search.subject.exact else None
+    if subject.component != "pytorch" or not embedded(facts):
+        return
+    found, typed = installing.jetson(facts, search.matrix, where(search.facts), wanted)
+    if found:
+        yield Alternative(
+            change=f"the torch {found} that NVIDIA builds for its JetPack",
+            kind=Change.WHEEL if found == wanted else Change.VERSION,
+            subject=f"torch=={found}",
+            verdict=Compatibility.COMPATIBLE,
+            commands=typed,
+        )
 
 
 def _overrides(search: Search) -> Iterator[Alternative]:

@@ -31,7 +31,8 @@ FORWARD = frozenset({"datacenter", "embedded"})
 class Search:
     """What is being asked, on what; ``at`` is how it is as it stands, ``versions`` how many other releases to offer.
 
-    ``given`` is what was given in words, and ``strange`` what was typed beside it of which nothing is known.
+    ``given`` is what was given in words, ``ways`` how it is to be installed or run, and ``strange`` what was typed
+    beside it of which nothing is known.
     """
 
     subject: Subject
@@ -41,6 +42,7 @@ class Search:
     matrix: Matrix
     versions: int = 1
     given: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()
     strange: tuple[str, ...] = ()
 
     def better(self, subject: Subject, facts: Facts | None = None) -> Judged | None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpustack.ask.search import builds_of, may_forward, wanted_cuda
 from gpustack.ask.why import judge
+from gpustack.diagnose.machine import containers
 from gpustack.diagnose.machine.inventory import driver_release, on_windows
+from gpustack.model.command import DOTTED, NAME, Command, sh, step
 from gpustack.model.matrix_answer import Change, Compatibility, NotTaken
 
 if TYPE_CHECKING:
@@ -52,6 +54,45 @@ def _later(one: Alternative, first: Alternative) -> str:
     if one.verdict is Compatibility.LIMITED and first.verdict is Compatibility.COMPATIBLE:
         return "Not the first: it works with limits."
     return "Not the first: another of the same kind is closer, or works as well with fewer changes."
+
+
+def suited(one: Alternative, ways: Sequence[str]) -> Alternative:
+    """Return a plan as it is carried out in a container, on a cluster, or by who has no right to install."""
+    root = [line for line in one.commands if line.startswith("sudo ")]
+    if root and {"slurm", "user"} & {*ways}:
+        own = tuple(_own(one, "slurm" in ways))
+        who = "the cluster's administrators" if "slurm" in ways else "who administers the machine"
+        lines = " and ".join(f"`{line}`" for line in root)
+        asked = f"{'Else ask' if own else 'Ask'} {who} to run {lines}: that needs root."
+        rest = () if own else tuple(line for line in one.commands if line not in root)
+        steps = asked if own else f"{asked} {one.steps}"
+        return replace(one, commands=(*own, *rest), steps=steps)
+    engine = next((way for way in ways if way in containers.WAYS), None)
+    if engine and root:
+        where = "On the machine that runs the containers, not in the image, unless it is a package for building."
+        return replace(one, steps=f"{where} {one.steps}".strip())
+    if engine:
+        where = f"In the image, as a RUN line of its Dockerfile. It gets the GPUs by {containers.WAYS[engine]}."
+        return replace(one, steps=f"{where} {one.steps}".strip())
+    return one
+
+
+def _own(one: Alternative, cluster: bool) -> Iterator[Command]:  # noqa: FBT001 - whether there are modules to load
+    """Yield how who has no root gets a compiler or a toolkit: as a module of the cluster, else from conda-forge."""
+    name, _, version = one.subject.partition("==")
+    what = {"gcc": "gcc", "cuda": "cuda", "cuda-toolkit": "cuda"}.get(name)
+    if what is None or not DOTTED.holds(version):
+        return
+    words = {"what": NAME(what), "version": DOTTED(".".join(version.split(".")[:2]))}
+    if cluster:
+        yield sh("module avail {what}", **words)
+        yield sh("module load {what}/{version}", **words)
+        yield step("take the name that the first command lists, if the site calls it otherwise")
+    else:
+        words["what"] = NAME("gxx" if what == "gcc" else "cuda-toolkit")
+        yield sh("conda install -c conda-forge {what}={version}", **words)
+    if what == "gcc":
+        yield sh('export NVCC_CCBIN="$(command -v g++)"') if cluster else sh('export NVCC_CCBIN="$CXX"')
 
 
 def not_taken(search: Search, found: Sequence[Alternative]) -> Iterator[NotTaken]:

@@ -46,7 +46,10 @@ MINOR_VERSION = (
 BY_PTX = " It has only PTX for this GPU, which the driver compiles at the first start: slow to begin with."
 BY_OWN = " It runs anyway, with the CUDA libraries that its wheel brings."
 BY_OWN_NVCC = f"{BY_OWN[:-1]}; extensions are not compiled for it by this nvcc."
+TECHNIQUE = "technique"
+DONE_WITHOUT = " It runs without that, with what this GPU can do."
 BY_PIN = " It runs, and pip does not install the two together."
+BY_KIND = {TECHNIQUE: DONE_WITHOUT, "requirement": BY_PIN}
 BY_PIP = " There is no wheel for that: pip compiles it, which needs nvcc and much time."
 
 
@@ -202,7 +205,9 @@ def _reason(contract: Contract, subject: Subject, facts: Facts) -> Reason:
     name, row = _named(contract.from_, subject, facts), contract.row
     text = f"{name} needs {contract.needs}; {_found(contract, facts)}.{_more(contract)}"
     text = f"T{text[1:]}" if text.startswith("the ") else text
-    return Reason(text=text, verdict=VERDICTS[contract.status], row=row, source=row.source if row else "")
+    without = contract.kind == TECHNIQUE and contract.status is Kept.LIMITED  # the server runs all the same
+    verdict = Compatibility.COMPATIBLE if without else VERDICTS[contract.status]
+    return Reason(text=text, verdict=verdict, row=row, source=row.source if row else "")
 
 
 def _named(component: str, subject: Subject, facts: Facts) -> str:
@@ -231,8 +236,8 @@ def _more(contract: Contract) -> str:
         return ""
     if contract.from_ in FROM_SOURCE and contract.kind in {"torch", "python", "platform"}:
         return BY_PIP
-    if contract.kind == "requirement":
-        return BY_PIN
+    if contract.kind in BY_KIND:
+        return BY_KIND[contract.kind]
     if contract.kind == "toolkit":
         return BY_OWN if contract.from_ == "jax" else BY_OWN_NVCC
     by_row = f" It works with a limit: {contract.row.text if contract.row else 'see above'}."

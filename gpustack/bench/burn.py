@@ -24,7 +24,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gpustack.bench import suite
-from gpustack.bench.timing import Train, fitting
+from gpustack.bench.timing import Timer, Train, fitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from gpustack.bench.card import Argument, Card, Memory
     from gpustack.bench.child import Desk
     from gpustack.bench.lab import Job, Lab, Load
-    from gpustack.bench.timing import Timer
 
 PIECES = 4
 WAIT = 5.0

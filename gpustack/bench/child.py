@@ -29,17 +29,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 from gpustack.bench import suite
 from gpustack.bench.burn import burn
-from gpustack.bench.lab import Lab, SkipError
+from gpustack.bench.lab import Job, Lab, SkipError
 from gpustack.bench.numa import near, payload
-from gpustack.bench.timing import SLOTS, Plan, Timer, Wishes, beside, fitting, follow, gather, sample, settle
+from gpustack.bench.timing import SLOTS, Plan, Samples, Timer, Wishes, beside, fitting, follow, gather, sample, settle
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card
-    from gpustack.bench.lab import Job
     from gpustack.bench.routes import Routes
     from gpustack.bench.suite import Bench
     from gpustack.bench.telemetry import Telemetry
-    from gpustack.bench.timing import Samples
 
 USUAL, QUICK = Plan(), Plan(warm=0.25, budget=0.16, least=6)
 ABREAST = replace(QUICK, budget=0.4)  # what falls into the time that all share

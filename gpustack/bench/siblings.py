@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from gpustack.bench import suite
 from gpustack.bench.ceilings import WITHOUT
-from gpustack.model.bench import Advice, Mark, Result
+from gpustack.model.bench import Advice, Device, Mark, Result
 from gpustack.model.command import NAME, NUMBER, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
-
-if TYPE_CHECKING:
-    from gpustack.model.bench import Device
 
 SEVERITIES = {
     Mark.FAILED: Severity.ERROR,

@@ -14,16 +14,14 @@ from gpustack.bench import results, setting
 from gpustack.bench.listening import Ear, Line, abreast, start
 from gpustack.bench.progress import Ticker
 from gpustack.bench.siblings import found
-from gpustack.bench.suite import listed
+from gpustack.bench.suite import Bench, listed
 from gpustack.collect.subprocesses import Door
 from gpustack.matrix import Matrix
-from gpustack.model.bench import BenchReport, Mark, Stress
+from gpustack.model.bench import BenchReport, Device, Mark, Result, Stress, Telemetry
 from gpustack.model.report import Tool
 
 if TYPE_CHECKING:
     from gpustack.bench.results import Opened
-    from gpustack.bench.suite import Bench
-    from gpustack.model.bench import Device, Result, Telemetry
     from gpustack.model.rows import Architecture
 
 TITLE = "load over most of the memory"

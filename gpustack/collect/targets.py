@@ -15,18 +15,17 @@ from gpustack import assets
 from gpustack.collect import isolation
 from gpustack.collect.catalogue import question
 from gpustack.collect.probe_results import parse
-from gpustack.collect.subprocesses import ended
+from gpustack.collect.subprocesses import Door, ended
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
-from gpustack.model.facts import Environment, Unseen
+from gpustack.model.facts import Component, Environment, Instance, Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from gpustack.collect.subprocesses import Door
-    from gpustack.model.facts import Component, Instance
 
 MOST = 64
+OURS = (sys.executable, "-I", "-S", str(assets.RUNNER))  # starts the probes in our own Python, which starts bare
 OLDEST = (3, 8)
 SECONDS = 2.0  # for one place, whose folders may hang
 PLACES = (
@@ -81,8 +80,7 @@ def look(
         if folder or place != "here"
     )
     told = {name: environ[name] for name in TELLING if name in environ}
-    argv = (sys.executable, "-I", "-S", str(assets.RUNNER))
-    components, unseen = parse(tuple(ask([Task(argv=argv, environ=told, systems=systems)], door, deadline)))
+    components, unseen = parse(tuple(ask([Task(argv=OURS, environ=told, systems=systems)], door, deadline)))
     given, *others = components
     known = {copy.key for copy in given.instances}
     copies = [copy for component in others for copy in component.instances]
@@ -249,8 +247,7 @@ def _named(name: str) -> Environment:
     """Return the environment of a Python named by path or command, or of a folder that holds one."""
     python = _program(name)
     if python is None or not os.access(python, os.X_OK) or Path(python).is_dir():
-        message = f"--python {name}: there is no program to run there"
-        raise UsageError(message)
+        raise UsageError(f"--python {name}: there is no program to run there")
     absolute = Path(python).absolute()  # not resolved: the python of a venv is a link that says which venv
     prefix = absolute.parent.parent
     marks = {"venv": prefix / "pyvenv.cfg", "conda": prefix / "conda-meta"}

@@ -16,14 +16,13 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
-from gpustack.collect.catalogue import Reply, Task, line_for
+from gpustack.collect.catalogue import Reply, System, Task, line_for
 from gpustack.collect.subprocesses import Door, death, ended, last_line, state
 from gpustack.interrupting import heeded
 
 if TYPE_CHECKING:
     import subprocess
 
-    from gpustack.collect.catalogue import System
 
 MOST_OUTPUT = 16 << 20
 MOST_STDERR = 4096

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import rulebook
 from gpustack.diagnose.deciding import decide
-from gpustack.diagnose.machine.messages import MESSAGE
+from gpustack.diagnose.machine.messages import MESSAGE, heard
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
 from gpustack.matrix.subjects.messages import patterns
-from gpustack.model.facts import Status, Strength
-from gpustack.model.report import Because, Candidate, Confidence, Health, Similar
+from gpustack.model.facts import AT_WORK, Status, Strength
+from gpustack.model.report import Because, Candidate, Confidence, Health, Severity, Similar
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts, JsonValue
     from gpustack.model.report import Finding, Verdict
 
+# What people complain of without a word of the cause, and what shows a GPU at work.
+COMPLAINTS = ("gpu-unused-said", "cuda-available-false", "cuda-fails-said", "no-device", "init-error")
+SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory", "cuda-available-true")
+SURE, SURER = 0.9, 0.995  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 MOST_REASONS, MOST_SIMILAR, MOST_WORDS = 4, 3, 6
@@ -51,17 +55,46 @@ def candidates(facts: Facts, matrix: Matrix, findings: Collection[Finding], verd
     roots = [one for one in findings if one.key in verdict.root_keys]
     if verdict.status in SETTLED or any(one.confidence is Confidence.CERTAIN for one in roots):
         return ()
-    return tuple(likely(facts, matrix, {one.id for one in roots}))
+    noted = {one.id for one in findings if one.severity is Severity.INFO and one.because[:1] and one.fix}
+    return tuple(likely(facts, matrix, {one.id for one in roots}, {one for one in noted if _told(one, findings)}))
 
 
-def likely(facts: Facts, matrix: Matrix, known: Collection[str] = ()) -> Iterator[Candidate]:
-    """Yield the likely causes of what was seen, the likeliest first, without those that are known."""
+def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
+    """Return how a machine is that texts alone describe, by what recorded machines say of such texts.
+
+    Where somebody complains that the GPU is not used, a table of nvidia-smi does not make it well; and where a GPU is
+    shown at work in words, nothing that is known of faults being in them, it is.
+    """
+    complains = heard(facts, *COMPLAINTS) and not heard(facts, AT_WORK)
+    shown = heard(facts, *SHOWN)
+    if facts.taken or not ((status is Health.HEALTHY and complains) or (status is Health.UNKNOWN and shown)):
+        return status
+    calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
+    if status is Health.HEALTHY:
+        return status if calm >= SURER else Health.UNKNOWN
+    faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
+    return Health.HEALTHY if calm >= SURE and not complains and not heard(facts, *faults) else status
+
+
+def _told(noted: str, findings: Collection[Finding]) -> bool:
+    """Return whether a program's own message is a ground of what was noted."""
+    return any(ground.component == MESSAGE for one in findings if one.id == noted for ground in one.because)
+
+
+def likely(
+    facts: Facts, matrix: Matrix, known: Collection[str] = (), noted: Collection[str] = ()
+) -> Iterator[Candidate]:
+    """Yield the likely causes of what was seen, the likeliest first, without those that are known.
+
+    What explains a program's message and is no fault of the machine (``noted``) goes before what only may be.
+    """
     if not recognised(facts):
         return
     held, seen = index(matrix), features(facts)
     ranked = [one for one in held.rank(seen) if one.cause != NOTHING_WRONG and possible(one.cause, facts)]
     least = LEAST * sum(one.weight for one in ranked)
     others = [one for one in ranked if one.because and one.cause not in known]
+    others.sort(key=lambda one: one.cause not in noted)
     for one in (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least)):
         yield Candidate(
             id=one.cause,

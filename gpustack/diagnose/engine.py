@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gpustack import __version__
 from gpustack.diagnose import another_environment, requirements
-from gpustack.diagnose.candidates import candidates
+from gpustack.diagnose.candidates import candidates, settled
 from gpustack.diagnose.causes import cause_of
 from gpustack.diagnose.evidence import unseen, weighed
 from gpustack.diagnose.machine import amd, containers, exercised, intel
@@ -89,6 +89,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     contracts = tuple(broken.tied(contracts, findings))
     contracts = (*contracts, *broken.spoken(findings, contracts))
     whole_verdict = verdict(findings, facts, _inside(chosen, works), blind=blind(failures))
+    whole_verdict = replace(whole_verdict, status=settled(whole_verdict.status, facts, matrix))
     if facts.host.container and facts.taken and whole_verdict.status is Health.NO_GPU:
         failures.append(containers.unseen(facts))
     return Report(

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import rulebook
 from gpustack.matrix.subjects import serving
-from gpustack.matrix.subjects.codes import bucket_of, cascades
-from gpustack.matrix.subjects.terms import layers, leads_of, place_of, systems, terms
+from gpustack.matrix.subjects.codes import ClockReason, Number, bucket_of, cascades
+from gpustack.matrix.subjects.terms import LayerRow, System, Term, layers, leads_of, place_of, systems, terms
 from gpustack.model.facts import Layer
 from gpustack.model.matrix_answer import Kind, Lead, Meaning
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.codes import ClockReason, Number
     from gpustack.matrix.subjects.messages import Pattern
-    from gpustack.matrix.subjects.terms import LayerRow, System, Term
     from gpustack.model.report import Finding
     from gpustack.model.rows import Architecture
 
@@ -179,32 +178,25 @@ def of_message(pattern: Pattern, line: str, matrix: Matrix) -> Meaning:
 
 def of_system(system: System, matrix: Matrix) -> Meaning:
     """Return what a system of the stack is for, what it stands on and what stands on it."""
-    return Meaning(
-        kind=Kind.SYSTEM,
-        id=system.id,
-        title=system.role,
-        layer=system.layer,
-        says=tuple(_able(system.id, matrix)),
-        stands_on=system.stands_on,
-        carries=carried(system.id, matrix),
-        see=system.see,
-        findings=leads(system.findings),
-        row=system.row,
-    )
+    return replace(_in_stack(Kind.SYSTEM, system.id, system, matrix), says=tuple(_able(system.id, matrix)))
 
 
 def of_term(term: Term, matrix: Matrix) -> Meaning:
     """Return what a term means, what it stands on and what stands on it."""
+    return _in_stack(Kind.TERM, term.name, term, matrix)
+
+
+def _in_stack(kind: Kind, name: str, one: System | Term, matrix: Matrix) -> Meaning:
     return Meaning(
-        kind=Kind.TERM,
-        id=term.name,
-        title=term.role,
-        layer=term.layer,
-        stands_on=term.stands_on,
-        carries=carried(term.name, matrix),
-        see=term.see,
-        findings=leads(term.findings),
-        row=term.row,
+        kind=kind,
+        id=name,
+        title=one.role,
+        layer=one.layer,
+        stands_on=one.stands_on,
+        carries=carried(name, matrix),
+        see=one.see,
+        findings=leads(one.findings),
+        row=one.row,
     )
 
 

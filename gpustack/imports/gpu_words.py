@@ -12,6 +12,13 @@ if TYPE_CHECKING:
 
     from gpustack.imports.gathered import Gathered
 
+# Parts of the driver by names that anything may have: a release of the driver has to follow.
+_RELEASE = r"(?=[ :=]{1,3}(?:(?:is|are|at|from|of|still|version) ){0,2}\d{3}\.\d{2})"
+_LIBRARIES = (
+    r"(?:user[- ]?space|userland|user[- ]mode)(?: (?:nvidia |driver )?(?:librar(?:y|ies)|libs?|driver|parts?|side))?"
+    rf"|(?:nvidia |driver(?:'s)? )?(?:librar(?:y|ies)|libs?){_RELEASE}"
+)
+_MODULE = rf"(?:(?:loaded|running) )?(?:nvidia )?(?:kernel )?(?:module|driver module|modules)(?: version)?{_RELEASE}"
 # Words as a pattern, and the component; the first that fits decides.
 NAMED = (
     (
@@ -19,8 +26,8 @@ NAMED = (
         "nvidia-driver",
     ),
     (r"nvidia-\d{3}(?:-\w+)?(?=[ :=(]{1,2}\d{3}\.\d)", "nvidia-driver"),
-    (r"(?:user[- ]?space|userland|user[- ]mode) (?:driver |nvidia )?(?:librar(?:y|ies)|driver|parts?)", "libraries"),
-    (r"(?:loaded|running) (?:nvidia )?(?:kernel )?module(?: version)?", "nvidia.ko"),
+    (_LIBRARIES, "libraries"),
+    (_MODULE, "nvidia.ko"),
     (r"(?:nvidia )?(?:kernel )?module in memory(?: still)?", "nvidia.ko"),
     (r"nixglnvidia-?", "libraries"),
     (r"(?:lib)?nvidia-(?:driver|utils|compute|gl)-\d{3}(?:-server|-open){0,2}", "driver-package"),
@@ -150,6 +157,12 @@ LABELLED = re.compile(
 )
 # "I have a 4070": a number alone, of which somebody speaks as of a thing.
 OWNED = re.compile(rf"\b(?:an?|my|the) (?P<name>{_NUMBER})(?=[,.;)]|$| (?:and|with|but|GPU|card|here|in)\b)")
+# "Changed my old GT 1030 to an RX 580": what is named before the second word is gone, what follows it is here.
+REPLACED = re.compile(
+    r"\b(?:chang|swap|switch|replac|trad|exchang)(?:e|es|ed|ing|ped|ping)\b[^.;?\n]{0,60}? (?:to|for|with|by) "
+    r"(?:(?:an?|my|the|new|another) ){0,3}(?=\S)",
+    re.IGNORECASE,
+)
 MOST = 64
 
 
@@ -197,10 +210,12 @@ def read_gpus(origin: str, line: str, into: Gathered, here: Callable[[str], bool
 def _gpu_words_named(line: str, here: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
     """Yield each GPU that a line names, and how many of it there are; one that is named twice counts once."""
     seen: set[str] = set()
+    taken = {one.end() for one in REPLACED.finditer(line)} & {one.start("name") for one in NAME.finditer(line)}
+    former = min(taken, default=0)
     for match in [*NAME.finditer(line), *LABELLED.finditer(line), *OWNED.finditer(line)]:
         name = match["name"].strip()
         spelt = re.sub(r"nvidia|geforce|[\W_]", "", name.lower())
-        if not here(line[: match.start()]) or spelt in seen:
+        if not (match.start() in taken or here(line[: match.start()])) or match.start() < former or spelt in seen:
             continue
         seen.add(spelt)
         yield name, _count(match)

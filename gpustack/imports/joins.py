@@ -22,6 +22,10 @@ OWN = ("program-out-of-memory", "program-assert", "program-devices")
 NOT_LOADED = frozenset({"nvml-not-loaded", "module-not-found", "module-vermagic", "module-format"})
 OWN_FAULT = "application-fault"  # an error of a program that reached the GPU
 USED = frozenset({"ran-on-gpu", "gpu-used", "cuda-available-true", "tf-gpu-listed", *OWN})
+OF_TORCH = "No CUDA GPUs are available"
+NOT_FOUND = frozenset(
+    {"smi-no-devices", "nvml-not-loaded", "no-device", "cuda-available-false", "gpu-unused-said", "no-nvidia-gpu"}
+)
 RUNNING = re.compile(r"/lib/modules/([2-9]\.\d[\w.+~-]*)")
 
 
@@ -48,10 +52,30 @@ def _served(into: Gathered, matrix: Matrix) -> None:
 
 
 def _other_maker(into: Gathered, _matrix: Matrix) -> None:
-    """Take in that a PyTorch for CUDA finds no GPU, where a program asked it for one of Intel's."""
+    """Take in that a PyTorch for CUDA finds no GPU: where it was asked for one of Intel's, or only AMD's is here."""
     asked = next((one for one in into.messages if one.kind == "xpu-no-devices"), None)
     if asked and into.fact("pytorch", "accelerator") == "cuda":
         into.tell("pytorch", asked.origin, available=False)
+    said = next((one for one in into.messages if one.kind == "no-device" and OF_TORCH in one.line), None)
+    if said and into.knows("amd-gpu") and not (into.knows("gpu") or into.knows("pytorch")):
+        into.strength = Strength.STATED
+        into.tell("pytorch", said.origin, accelerator="cuda", available=False)  # one for ROCm speaks of HIP GPUs
+        into.strength = Strength.MESSAGE
+
+
+def _closed(into: Gathered, _matrix: Matrix) -> None:
+    """Take in that the module is the proprietary one, where somebody says so beside a GPU that is not found."""
+    said = {one.kind: one for one in reversed(into.messages)}
+    flavour = said.get("closed-module-named")
+    if (
+        flavour
+        and said.keys() & NOT_FOUND
+        and "open-module-named" not in said
+        and not into.fact("nvidia.ko", "flavour")
+    ):
+        into.strength = Strength.STATED
+        into.tell("nvidia.ko", flavour.origin, flavour="proprietary")
+        into.strength = Strength.MESSAGE
 
 
 def _no_devices(into: Gathered, _matrix: Matrix) -> None:
@@ -98,4 +122,4 @@ def _folder(path: str) -> str | None:
     return found[1] if found else None
 
 
-JOINS: tuple[Callable[[Gathered, Matrix], None], ...] = (_served, _other_maker, _no_devices, _out, _at_work)
+JOINS: tuple[Callable[[Gathered, Matrix], None], ...] = (_served, _other_maker, _closed, _no_devices, _out, _at_work)

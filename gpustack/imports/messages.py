@@ -59,13 +59,13 @@ MOSTLY, NEARLY = 0.5, 0.9  # of a line: as much makes it a program's; where some
 PLAIN = str.maketrans({"\0": None, "\xa0": " ", "\u00b0": " ", "\u00ba": " "})  # degrees are written with either sign
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
 # What loggers put before a line: the time of a hosted runner or a container, space, quotes, its weight, time since the
-# start, date and host, "kernel:", "NVRM:".
+# start, date and host, "kernel:", "NVRM:", the rank of a process, the mark of pytest.
 PREFIX = re.compile(
     r"^(?:\d{4}-\d\d-\d\dT[\d:]{8}\.\d{7,9}Z )?[ \t]*(?:> ?)*(?:<\d{1,3}>)?(?:\[[ \t]*\d{1,9}\.\d{1,9}\][ \t]*"
     r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}\][ \t]*)?"
     r"(?:(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\d[T ][\d:.,+-]{8,32}Z?) [\w.-]{1,64} (?=[\w./()-]{1,6"
     r"4}(?:\[\d+\])?:))?"
-    r"(?:kernel: ?(?:\[[ \t]*\d{1,9}\.\d{1,9}\][ \t]*)?)?(?:NVRM: ?)?",
+    r"(?:kernel: ?(?:\[[ \t]*\d{1,9}\.\d{1,9}\][ \t]*)?)?(?:NVRM: ?)?(?:\[rank\d{1,4}\]: ?|E {3,12})?",
     re.MULTILINE,
 )
 LOGGED = re.compile(

@@ -25,6 +25,17 @@ ANSWERED = re.compile(
     r"|return(?:ed|s|ing)?|gives?|gave|got|with|is|was|failed|fails|answer(?:s|ed)?|threw|raised)\b){1,10}"
     r"(?P<number>\d{1,4})(?![\w.%]|,\d| ?(?:GPU|device|card|MiB|MB|GB|byte|time|second|minute|hour|core|thread)s?\b)",
 )
+# The same the other way round: "[802] Call to cuInit results in …".
+BEFORE_CALL = re.compile(
+    r"\[(?P<number>\d{1,4})\] (?:Call to|call to) (?:(?P<nvml>nvml[A-Z]\w{2,60})|(?P<cuda>cu[A-Z]\w{2,60}))"
+)
+# A number after a word for an error, in a line that speaks of CUDA, or one that nobody else counts up to.
+AS_ERROR = re.compile(
+    r"(?<!exit )(?<!http )\b(?:error|errno|failure|code|status)(?: (?:code|number|with|is|was|of|error)){0,3}[ :=#(]{1,4}"
+    r"(?P<number>\d{1,4})(?!\w|[.,]\d|%)",
+    re.IGNORECASE,
+)
+TELLING = frozenset({"802", "803", "804"})
 SHORTEST = 8  # letters of a name that is not written as the header has it: "driver not loaded"
 LONGEST = 300
 MOST = 20
@@ -54,6 +65,13 @@ def _read(line: str, matrix: Matrix) -> Iterator[Number]:
         if ANSWERING.search(line, match.start(), match.start("number")) and not NOT_HERE.search(line[: match.start()]):
             family = next(name for name in ("nvml", "cudnn9", "cuda") if match[name])
             yield from (one for one in _of(family, matrix) if one.number == int(match["number"]))
+    for match in AS_ERROR.finditer(line):
+        if "cuda" in line.lower() or match["number"] in TELLING:
+            yield from (one for one in _of("cuda", matrix) if one.number == int(match["number"]))
+    for match in BEFORE_CALL.finditer(line):
+        yield from (
+            one for one in _of("nvml" if match["nvml"] else "cuda", matrix) if one.number == int(match["number"])
+        )
     if "nvml" in line.lower():
         said = squash(line)
         yield from (one for one in _of("nvml", matrix) if len(_plain(one)) >= SHORTEST and _plain(one) in said)

@@ -132,6 +132,7 @@ SAID: Mapping[str, tuple[str, ...]] = {
         "実行形式エラー",
         "Błędny format pliku wykonywalnego",
     ),
+    "error: implicit declaration of function": ("错误：隐式声明函数",),  # noqa: RUF001 - GCC, as NVIDIA/open-gpu-kernel-modules#840 prints it
 }
 ENGLISH: Mapping[str, str] = {
     words: english

@@ -165,12 +165,19 @@ def _driver(said: str, version: str, _after: str, into: Gathered) -> None:
 
 def _module(said: str, version: str, _after: str, into: Gathered) -> None:
     if re.fullmatch(r"[1-9]\d{2}\.\d+(?:\.\d+)?", version) and not into.version("nvidia.ko"):
+        version = _whole(version, into.fact("nvidia-driver", "libnvidia_ml"))
         into.tell("nvidia.ko", said, version=version, version_loaded=version, loaded=True)
 
 
 def _libraries(said: str, version: str, _after: str, into: Gathered) -> None:
     if re.fullmatch(r"[1-9]\d{2}\.\d+(?:\.\d+)?", version):
-        into.tell("nvidia-driver", said, libnvidia_ml=version)
+        into.tell("nvidia-driver", said, libnvidia_ml=_whole(version, into.version("nvidia.ko")))
+
+
+def _whole(version: str, other: object) -> str:
+    """Return the other release where it is this one, written out or cut short: 550.90 beside 550.90.07."""
+    alike = isinstance(other, str) and (f"{other}.".startswith(f"{version}.") or f"{version}.".startswith(f"{other}."))
+    return str(other) if alike else version
 
 
 def _package(said: str, version: str, after: str, into: Gathered) -> None:
@@ -229,10 +236,6 @@ def _tensorflow_rocm(said: str, version: str, _after: str, into: Gathered) -> No
     into.tell("tensorflow", said, version=version, accelerator="rocm")
 
 
-def _tensorflow_gpu(said: str, version: str, _after: str, into: Gathered) -> None:
-    into.tell("tensorflow", said, version=version)
-
-
 def _glibc(said: str, version: str, _after: str, into: Gathered) -> None:
     into.tell("python", said, glibc=version)
 
@@ -275,7 +278,7 @@ MAKERS: dict[str, Callable[[str, str, str, Gathered], None]] = {
     "pytorch": _torch,
     "torch-cuda": _torch_cuda,
     "tensorflow-rocm": _tensorflow_rocm,
-    "tensorflow-gpu": _tensorflow_gpu,
+    "tensorflow-gpu": lambda said, version, _after, into: into.tell("tensorflow", said, version=version),
     "glibc": _glibc,
     "python": _python,
     "linux-kernel": _kernel,

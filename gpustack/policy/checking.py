@@ -12,8 +12,8 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Status
-from gpustack.model.policy import CheckReport, HealthClass, Held
-from gpustack.model.report import Health, Severity
+from gpustack.model.policy import CheckReport, HealthClass, Held, Policy
+from gpustack.model.report import Finding, Health, Report, Severity
 from gpustack.policy import Written, evaluate, gpu_rows
 
 if TYPE_CHECKING:
@@ -21,15 +21,12 @@ if TYPE_CHECKING:
     from datetime import date
 
     from gpustack.model.bench import BenchReport
-    from gpustack.model.policy import Policy
-    from gpustack.model.report import Finding, Report
 
 HOST, NOBODY = HealthClass.BAD_HOST, HealthClass.OK
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 LOW = "bench-low"
 SHARED = ".all"  # so end the figures of all GPUs at once, which share the host
 LINKS = ("pcie.h2d.pinned", "pcie.d2h.pinned")
-MOST_NAMED = 4
 OK, DEGRADED, UNKNOWN = HealthClass.OK, HealthClass.DEGRADED, HealthClass.UNKNOWN
 GRAVEST = (HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT)
 
@@ -130,8 +127,7 @@ def _held(mine: Sequence[Reached], least: float) -> tuple[str, bool | None]:
         return ("what was measured has no such part" if mine else "none of these was measured"), None
     short = [(share, name) for share, name in known if share < least]
     told = [f"{share:.1%} {name}" for share, name in (short or known[:1])]
-    rest = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
-    said = ", ".join(told[:MOST_NAMED]) + rest
+    said = evaluate.few(told)
     return said if short or len(known) == 1 else f"{said}, the least of {len(known)}", not short
 
 
@@ -144,8 +140,7 @@ def _all(bench: BenchReport | None, unmeasured: Unmeasured | None) -> Held:
     measured = sum(one.value is not None for one in bench.results)
     if not wrong and not measured:
         return replace(row, found="nothing was measured")
-    rest = f" and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else ""
-    said = ", ".join(wrong[:MOST_NAMED]) + rest or f"{measured} figure{'s' * (measured != 1)}, all well"
+    said = evaluate.few(wrong) or f"{measured} figure{'s' * (measured != 1)}, all well"
     return replace(row, found=said, ok=not wrong, whose=HOST)
 
 

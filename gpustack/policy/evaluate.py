@@ -11,21 +11,20 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from gpustack.compare import changes, fingerprint
+from packaging.utils import canonicalize_name
+
+from gpustack.compare import PACKAGES, changes, distributions
 from gpustack.diagnose import engine
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
-from gpustack.model.facts import Facts, Layer, Status
-from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held
-from gpustack.model.report import Health, Severity
+from gpustack.model.facts import Component, Facts, Layer, Status
+from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held, Ignored, Policy, Raised
+from gpustack.model.report import Finding, Health, Report, Severity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import date
 
     from gpustack.model.difference import Changed
-    from gpustack.model.facts import Component
-    from gpustack.model.policy import Ignored, Policy, Raised
-    from gpustack.model.report import Finding, Report, Verdict
     from gpustack.policy import Written
 
 HOST, OURS, NOBODY = HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT, HealthClass.OK
@@ -254,14 +253,18 @@ def drift(
 
 
 def _may_differ(parts: Sequence[Changed], written: Written) -> bool:
-    names = {parts[0].component, *([fingerprint.PACKAGES] if parts[0].what == "distribution" else [])}
+    names = {parts[0].component, *([PACKAGES] if parts[0].what == "distribution" else [])}
     return any(fnmatchcase(name, pattern) for name in names for pattern in written.policy.golden.may_differ)
 
 
+def few(words: Sequence[str]) -> str:
+    """Return the first words, and how many more there are."""
+    rest = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
+    return ", ".join(words[:MOST_NAMED]) + rest
+
+
 def _told(words: Iterable[str | None]) -> str:
-    known = list(dict.fromkeys(word or "not there" for word in words))
-    rest = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    return ", ".join(known[:MOST_NAMED]) + rest
+    return few(list(dict.fromkeys(word or "not there" for word in words)))
 
 
 def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
@@ -276,9 +279,9 @@ def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
 
 def _distribution(name: str, wanted: str, report: Report) -> tuple[str, bool | None]:
     """Return what there is of a distribution in the chosen Python, for a name that is no system of the stack."""
-    held = {fingerprint.plain(one): version for one, version in fingerprint.distributions(report).items()}
-    if fingerprint.plain(name) in held:
-        return _within(held[fingerprint.plain(name)], wanted)
+    held = {canonicalize_name(one): version for one, version in distributions(report).items()}
+    if canonicalize_name(name) in held:
+        return _within(held[canonicalize_name(name)], wanted)
     return ("absent", False) if held else ("not known: the packages of the chosen Python were not seen", None)
 
 

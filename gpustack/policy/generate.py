@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import FRAMEWORKS
 from gpustack.matrix.subjects.ranges import numbers, version_of
-from gpustack.model.facts import Status
-from gpustack.model.report import Health
+from gpustack.model.facts import Component, Status
+from gpustack.model.report import Health, Report
 from gpustack.model.versions import DriverRelease
 from gpustack.policy import END, ENDED
 from gpustack.policy.gpu_rows import cards
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.model.bench import BenchReport
-    from gpustack.model.facts import Component
-    from gpustack.model.report import Report
 
 MARGIN = 0.95  # of what was measured here: figures of one card vary by a few percent
 MIB = 1024

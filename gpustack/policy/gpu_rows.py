@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.inventory import from_text, ours
 from gpustack.diagnose.machine.values import at, flag, items, number, text, told
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
-from gpustack.model.facts import Facts, Status
+from gpustack.model.facts import Component, Facts, Instance, Status
 from gpustack.model.policy import Gpus, HealthClass, Held
-from gpustack.model.report import Health, Severity
+from gpustack.model.report import Health, Report, Severity
 from gpustack.model.versions import ComputeCapability
-from gpustack.policy import evaluate
+from gpustack.policy import Written, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpustack.model.facts import Component, Instance
-    from gpustack.model.report import Report
-    from gpustack.policy import Written
 
 MIB, MIB_IN_BYTES = 1024, 1 << 20
 OTHERS = ("amd-gpu", "intel-gpu")
@@ -29,7 +26,6 @@ MAKERS = ("gpu", *OTHERS)
 ON_BUS, PROCESSES = "pci-display", "gpu-processes"
 HOST = HealthClass.BAD_HOST
 HERE = frozenset({Status.PRESENT, Status.FAILED})
-MOST_NAMED = 4
 NONE = "there is no GPU"
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
@@ -173,7 +169,7 @@ def _short(lists: Lists, seen: int, report: Report) -> str:
         return f"{NONE} on the PCI bus" if lists.bus is not None else NONE
     steps = [f"{len(lists.bus)} on the PCI bus"] if lists.bus is not None else []
     lost = [pci for pci in lists.bus or () if pci not in (lists.driver or ())]
-    without = f" (without {_few(lost)})" if lost else ""
+    without = f" (without {evaluate.few(lost)})" if lost else ""
     steps.append(f"{len(lists.driver or ())} in the driver{without}")
     if lists.cuda is not None:
         visible = at(told(_facts(report), "libcuda"), "visible")
@@ -249,8 +245,8 @@ def _row(demand: Demand, seen: Sequence[Card] | None, written: Written) -> Held:
     blank = [card for card, answer in answers if answer is None]
     if named := wrong or blank:
         told = [f"{demand.tell(card) or 'not told'} at {card.place}" for card in named]
-        return replace(row, found=_few(told), ok=False if wrong else None)
-    return replace(row, found=_few(list(dict.fromkeys(filter(None, map(demand.tell, seen))))), ok=True)
+        return replace(row, found=evaluate.few(told), ok=False if wrong else None)
+    return replace(row, found=evaluate.few(list(dict.fromkeys(filter(None, map(demand.tell, seen))))), ok=True)
 
 
 def _capable(card: Card, wanted: str) -> bool | None:
@@ -273,7 +269,7 @@ def _foreign(component: Component | None, allowed: Sequence[str]) -> tuple[str, 
     ]
     unseen = any(copy.status is Status.UNKNOWN for copy in component.instances)
     if foreign:
-        return _few([f"{_names(copy)[0]} (pid {number(copy.facts, 'pid') or '?'})" for copy in foreign]), False
+        return evaluate.few([f"{_names(copy)[0]} (pid {number(copy.facts, 'pid') or '?'})" for copy in foreign]), False
     return ("not known: some processes may not be asked", None) if unseen else ("none other", True)
 
 
@@ -281,8 +277,3 @@ def _names(copy: Instance) -> tuple[str, ...]:
     """Return the names by which a process may be called: what the kernel calls it, its command, its kind."""
     known = (text(copy.facts, name) for name in ("name", "command", "application"))
     return tuple(filter(None, known)) or ("a process",)
-
-
-def _few(words: Sequence[str]) -> str:
-    rest = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
-    return ", ".join(words[:MOST_NAMED]) + rest

@@ -7,18 +7,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote
 
-from gpustack.model.policy import CheckReport
-from gpustack.model.report import Confidence, Severity
+from gpustack.model.policy import CheckReport, Held
+from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.report.page import clean
 from gpustack.report.parts import NOTHING, Reported, Told, diagnosis, every, headline, means, ordered, unkept
-from gpustack.report.summary import alike, sentences
-
-if TYPE_CHECKING:
-    from gpustack.model.policy import Held
-    from gpustack.model.report import Finding
+from gpustack.report.summary import grouped, sentences
 
 POLICY = "gpustack.toml"  # where a reader can do something about what has no file of its own
 STANDARD_INPUT = "-"
@@ -107,10 +103,7 @@ def _policy(reported: Reported) -> Iterator[str]:
 
 
 def _findings(reported: Reported, told: Told) -> Iterator[str]:
-    families = ordered(reported)
-    by_head = {head.key: follow for head, follow in families}
-    for first, others in alike(head for head, _ in families):
-        follow = [one for head in (first, *others) for one in by_head[head.key]]
+    for first, others, follow in grouped(ordered(reported)):
         lines = [first.key, *sentences(first, follow), *_others(others)]
         place = of_finding(first, reported, told) if told.origins else None
         yield _line(COMMANDS[first.severity], first.title, lines, place)

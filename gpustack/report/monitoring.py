@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from gpustack.model.bench import TIMES, Mark
+from gpustack.model.bench import TIMES, BenchReport, Mark, Result, Span
 from gpustack.model.facts import Status
 from gpustack.model.policy import CheckReport, HealthClass
-from gpustack.model.report import Health, Severity
+from gpustack.model.report import Health, Report, Severity
 from gpustack.report import parts
 from gpustack.report.page import clean
 
 if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Result, Span
-    from gpustack.model.report import Report
     from gpustack.report.parts import Reported
 
 CUT = "..."

@@ -12,11 +12,10 @@ from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.facts import product
 from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Candidate, Contract, Decide, Finding, Health, Kept, Report, Severity
-from gpustack.report.summary import alike, families, ground, listed
+from gpustack.report.summary import Family, alike, families, ground, listed
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Host
-    from gpustack.report.summary import Family
 
 Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
@@ -129,7 +128,7 @@ def ordered(reported: Reported) -> tuple[Family, ...]:
     report, bench = diagnosis(reported), measured(reported)
     every = {one.key: one for held in (report, bench) if held for one in held.findings}
     first, rest = families(tuple(every.values()), report.verdict.root_keys if report else ())
-    return (*first, *sorted(rest, key=_by_severity))
+    return (*first, *sorted(rest, key=by_severity))
 
 
 def every(reported: Reported) -> tuple[Finding, ...]:
@@ -288,5 +287,6 @@ def _speaking(one: Candidate) -> Iterator[str]:
         yield f"Similar recorded machines: {listed([alike.source for alike in one.similar])}"
 
 
-def _by_severity(family: Family) -> int:
+def by_severity(family: Family) -> int:
+    """Return the place of a cause among others, the gravest first."""
     return tuple(Severity).index(family[0].severity)

@@ -6,14 +6,11 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib import import_module
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpustack.model.bench import Mark
+from gpustack.model.bench import BenchReport, Device, Mark, Result
 from gpustack.report.bench_charts import Roofline, roofline
 from gpustack.report.page import clean
-
-if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Device, Result
 
 WIDTH, PLOT_HEIGHT, BAR_HEIGHT, HEAD, FOOT = 960, 420, 22, 34, 30
 LEFT, RIGHT = 70, 40
@@ -163,11 +160,6 @@ def _roofline(found: Roofline, at: int) -> Iterator[str]:
         x = scale.x(roof / found.bandwidth)
         yield _line((x, y, WIDTH - RIGHT, y), ROOF, ' stroke-width="1.5"')
         yield _text(x + 8, y - 4, f"{names} {roof:.4g} TFLOP/s", FAINT, size=11)
-    yield from _points(found, scale)
-
-
-def _points(found: Roofline, scale: _Scale) -> Iterator[str]:
-    """Draw the figures, from the highest down, each name below the one before where they would meet."""
     free = 0.0
     for point in sorted(found.points, key=lambda one: -one.rate):
         x, y = scale.x(point.intensity), scale.y(point.rate)

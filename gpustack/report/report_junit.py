@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from gpustack.model.report import Severity
+from gpustack.model.report import Report, Severity
 from gpustack.report import parts
 from gpustack.report.page import clean
-from gpustack.report.summary import sentences
+from gpustack.report.summary import Family, sentences
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Result
-    from gpustack.model.report import Report
     from gpustack.report.parts import Reported
-    from gpustack.report.summary import Family
 
 WEIGHT = {
     parts.Outcome.ERROR: Severity.ERROR,

@@ -11,15 +11,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from gpustack.model.plain import plain
-from gpustack.model.trace import Moment, State
+from gpustack.model.trace import Figure, Moment, State, Trace
 from gpustack.report.page import safe, tag
 from gpustack.report.trace_words import BOUND, duration, figure, headline, limit, model, three
-
-if TYPE_CHECKING:
-    from gpustack.model.trace import Figure, Trace
 
 WIDE, HIGH = 640, 410
 LEFT, RIGHT, TOP, BOTTOM = 108, 16, 16, 84

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from gpustack.model.trace import State
+from gpustack.model.trace import Figure, State, Step, Trace
 from gpustack.report import stack_html, trace_charts
 from gpustack.report import trace_words as words
 from gpustack.report.page import bullets, document, safe, section, table, tag
-
-if TYPE_CHECKING:
-    from gpustack.model.trace import Figure, Step, Trace
 
 TONES = {State.DONE: "good", State.FAILED: "bad", State.SKIPPED: "none", State.NEEDS_GPU: "none"}
 LAYER = ("layer", "in", "out", "time", "FLOP/byte", "reached", "of limit", "bound by")

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack.errors import InputError
 from gpustack.model import plain
-from gpustack.model.facts import Facts
+from gpustack.model.facts import Component, Facts, JsonValue
 from gpustack.model.plain import measure
 from gpustack.model.reading import frozen, made
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from gpustack.model.facts import Component, JsonValue
 
 SCHEMA = "gpustack.snapshot/1"
 FAMILY = "gpustack."

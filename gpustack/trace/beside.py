@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.errors import NothingSeenError
 from gpustack.model.difference import BatchTime, Crossover
-from gpustack.model.trace import State
+from gpustack.model.trace import State, Trace
 from gpustack.trace import following
 
 if TYPE_CHECKING:
-    from gpustack.model.trace import Trace
     from gpustack.trace.steps import Asked, Progress
 
 MOST_BATCHES = 5

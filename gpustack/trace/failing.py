@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from gpustack.model.command import sh
 from gpustack.model.difference import Check
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Finding, Fix, Health, Severity
-from gpustack.model.trace import Ground, State, Step, Stop, Trace
+from gpustack.model.report import Because, Finding, Fix, Health, Report, Severity
+from gpustack.model.trace import Ground, State, Step, Stop, Subject, Trace
 from gpustack.trace.steps import NAMES, left_out, needing
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from gpustack.model.report import Report
-    from gpustack.model.trace import Subject
 
 BOUNDS = {"fp32": 1e-5, "fp16": 1e-2, "bf16": 1e-2}
 TRUTH = "numpy in float64"

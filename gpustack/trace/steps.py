@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpustack import __version__
 from gpustack.bench.results import MALFORMED
 from gpustack.model.report import Tool
-from gpustack.model.trace import Figure, KernelLaunch, Moment, State, Step, Trace
+from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, Subject, Trace
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from gpustack.bench.listening import Ear, Line
     from gpustack.matrix import Matrix
     from gpustack.model.difference import Launching
-    from gpustack.model.trace import Ground, Loaded, Subject
     from gpustack.trace.models import Model
 
 NAMES = {

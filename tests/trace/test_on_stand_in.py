@@ -20,7 +20,7 @@ from gpustack.model.trace import Bound, Ground, State
 from gpustack.trace import gpu
 from gpustack.trace.steps import Asked, Silent
 from tests import sharing
-from tests.patience import in_time
+from tests.patience import idle, in_time
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -50,7 +50,7 @@ from gpustack.trace.gpu.launched import kernels
 card = Card(0)
 given = [ctypes.c_uint64(card.allocate(4096)) for _ in range(3)] + [ctypes.c_uint32(1024)]
 run = card.starter(card.kernel("trace", "residual_fp32"), ((2, 1, 1), (256, 1, 1), 0), given)
-(node,) = kernels(run, card.stream).kernels
+(node,) = kernels(run, card.stream)
 print(node.name, node.grid, node.block, node.registers, node.blocks_per_multiprocessor)
 """
 
@@ -218,7 +218,7 @@ def test_at_ctrl_c_what_is_known_is_given(driver: Path, products: str, host_kern
 
 
 def test_a_driver_that_tells_nothing_of_its_functions_costs_registers_alone(run: Run) -> None:
-    seen = run(Asked(precision="fp32", timeout=3.0), FAKE_FAULT="cuFuncGetAttribute=801")
+    seen = run(Asked(precision="fp32", timeout=idle(3.0)), FAKE_FAULT="cuFuncGetAttribute=801")
     assert seen.steps[3].status is State.DONE
     ours = [kernel for kernel in seen.kernels if kernel.made_by != "cuBLASLt"]
     assert {(kernel.grid is None, kernel.registers) for kernel in ours} == {(False, None)}

@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from gpustack.bench.case import CLEARLY, DRIFT, Case, Reason, Weight
 from gpustack.bench.reasons import links
-from gpustack.model.bench import Advice, Mark
+from gpustack.model.bench import Advice, Mark, Telemetry
 from gpustack.model.command import sh
-
-if TYPE_CHECKING:
-    from gpustack.model.bench import Telemetry
 
 Rule = Callable[[Case], Reason | None]
 AT_WORK = 5.0  # percent of the multiprocessors' time that one other process takes: below that it is idle

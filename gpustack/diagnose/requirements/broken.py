@@ -30,7 +30,10 @@ def pair(contract: Contract) -> Pair:
     """Return what a requirement is reported as when it is broken."""
     if contract.kind == "cuda" and contract.from_ == "cuda-toolkit":
         return replace(pairs()["cuda"], building=True, severity=Severity.WARNING)
-    named = (f"{contract.kind} {contract.to}", f"{contract.from_} {contract.kind}", contract.kind, "other")
+    named = (
+        *(f"{contract.kind} {contract.to}", f"{contract.from_} {contract.kind}"),
+        *(f"{contract.kind} {contract.found}", contract.kind, "other"),
+    )
     return next(pairs()[name] for name in named if name in pairs())
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.frameworks import platform
+from gpustack.diagnose.machine.frameworks import jetpack, platform
 from gpustack.diagnose.machine.inventory import builds, gpus, ours
 from gpustack.diagnose.machine.values import copies, items, number, text, told, version
 from gpustack.diagnose.requirements import metadata
@@ -72,12 +72,16 @@ def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return from which JetPack on a Jetson runs the builds for servers on ARM, which the index and PyTorch serve."""
+    here = jetpack(facts)
     for gpu, build in product(gpus(facts), builds(facts)):
         known = jetpacks_for(matrix, gpu.capability) if gpu.capability and build.accelerator == "cuda" else ()
         first = next((one for one in known if one.servers), None)
-        if first and asked(build.copy):
-            needs = f"JetPack {first.jetpack} (Jetson Linux {first.l4t}) or newer, else a build for its own JetPack"
-            fit = Fit(kept=Kept.LIMITED, needs=needs, found=f"a {gpu.name}", row=first.row)
+        if known and asked(build.copy):
+            newer = f"JetPack {first.jetpack} (Jetson Linux {first.l4t}) or newer, else " if first else ""
+            runs = first is not None and here is not None and numbers(here) >= numbers(first.jetpack)
+            kept = Kept.OK if runs else Kept.LIMITED if first and here is None else Kept.BROKEN
+            found = f"a {gpu.name}{f' with JetPack {here}' if here else ''}"
+            fit = Fit(kept=kept, needs=f"{newer}a build for its own JetPack", found=found, row=(first or known[-1]).row)
             yield edge(build.component, "gpu", "platform", fit, build.copy.environment)
 
 

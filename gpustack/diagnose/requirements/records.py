@@ -85,7 +85,8 @@ def by_id() -> dict[str, Record]:
 @cache
 def pairs() -> Mapping[str, Pair]:
     """Return what a broken requirement is reported as, by its kind, with its other end where that matters."""
-    return dict(_read("pairs", Pair))
+    held = dict(_read("pairs", Pair))
+    return {**held, "driver": held["cuda"]}
 
 
 @cache

@@ -220,14 +220,14 @@ def _nixpkgs(facts: Facts) -> Iterator[Finding]:
 def _torch_fix(facts: Facts, matrix: Matrix, what: str) -> Fix:
     build = torch(facts)
     if build and embedded(facts):
-        return fixes.jetson(build)
+        return fixes.jetson(build, facts, matrix)
     wheel = fixes.torch_wheel(build, facts, matrix) if build else fixes.new_torch(facts, matrix)
     if wheel is None or what != "CUDA":
         return fixes.any_torch(build, facts, matrix, WORDS_KINDS.get(what, "cuda"))
     return fixes.advice(wheel[0], *wheel[1], verify=fixes.TORCH_SEES)
 
 
-def _jetson(facts: Facts) -> Iterator[Finding]:
+def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return a PyTorch on a Jetson that does not see the GPU, and of which no build for CUDA is mentioned."""
     build = torch(facts)
     unused = build is not None and flag(build.copy.facts, "available") is False
@@ -238,7 +238,7 @@ def _jetson(facts: Facts) -> Iterator[Finding]:
     yield _without(
         f"{build.name} on this Jetson (Orin and the like, aarch64)",
         (because(facts, "pytorch", "available"), because(facts, "gpu", "name")),
-        fixes.jetson(build),
+        fixes.jetson(build, facts, matrix),
         kind="generic",
         detail="Wheels of the package index for aarch64 are CPU-only or for server GPUs; the integrated GPU of a Jetson"
         " (tegra kernel, nvgpu) needs the build that NVIDIA makes for its JetPack.",
@@ -266,7 +266,7 @@ def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield from (_finding(build, facts, matrix) for build in found)
     known = {build.component for build in found}
     if "pytorch" not in known:
-        for what in (_torch(facts, matrix), _jetson(facts), _other_maker(facts, matrix), _nixpkgs(facts)):
+        for what in (_torch(facts, matrix), _jetson(facts, matrix), _other_maker(facts, matrix), _nixpkgs(facts)):
             yield from what
     yield from (one for one in _listed(facts, matrix) if one.component not in known)
 
@@ -363,7 +363,7 @@ def _why(build: Build, facts: Facts) -> str:
 def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
     """Return the build to install instead."""
     if embedded(facts):
-        return fixes.jetson(build)
+        return fixes.jetson(build, facts, matrix)
     if build.component == "pytorch" and not nvidia_here(facts):
         maker = "rocm" if _of(facts, "amd") else "xpu" if _of(facts, "intel") else "cuda"
         return fixes.any_torch(build, facts, matrix, maker)

@@ -32,6 +32,13 @@ BY_ITSELF = re.compile(
     r"will use|switching to|disabl\w+|defaulting)\b",
     re.IGNORECASE,
 )
+# What Windows answers where it cannot load a library, by the number of its error.
+UNLOADED = {
+    "126": "The file is there: a library that it needs is missing, usually one of the Visual C++ runtime.",
+    "127": "A library that it needs was found in another version, without a function: a copy of another release, or "
+    "a PyTorch of which only a part was replaced.",
+    "1114": "A library that it needs did not start: usually the Visual C++ runtime is too old.",
+}
 AGED = re.compile(r"\b(?:amd|gfx\d+|rocm|intel|xpu|mps|cpu)\b", re.IGNORECASE)
 # Source: ROCm/ROCm: docs/reference/precision-support.rst: CDNA 3 (gfx942), CDNA 4 (gfx950) and RDNA 4 (gfx12) have FP8.
 OLD_AMD = re.compile(r"gfx(?:8\w\w|90[0-9a]|10\d\d|11\d\d)$")
@@ -353,3 +360,16 @@ def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     for one in _failed(facts):
         if one.at_import:
             yield _said(one, framework_import_fails, "Fix what it says, then run it again.")
+    for message in said(facts, "torch-dll-not-loaded")[:1]:
+        library, code = message.values.get("library", "a library"), message.values.get("code", "126")
+        yield framework_import_fails.finding(
+            title=f"PyTorch cannot be imported: Windows cannot load {library}, or a library that it needs",
+            detail=UNLOADED.get(code, UNLOADED["126"]),
+            confidence=Confidence.LIKELY,
+            because=(because_said(message), *because_torch(facts)),
+            fix=fixes.advice(
+                "Install the current Visual C++ Redistributable (x64), then PyTorch again in a new environment.",
+                sh("winget install Microsoft.VCRedist.2015+.x64"),
+                verify=sh('python -c "import torch"'),
+            ),
+        )

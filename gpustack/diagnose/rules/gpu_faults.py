@@ -22,10 +22,11 @@ from gpustack.diagnose.machine.values import (
     told,
     version,
 )
+from gpustack.diagnose.requirements.versions import IN_WORDS, WELL
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
 from gpustack.model.command import BRANCH, GPU, REBOOT, Command, sh, step
-from gpustack.model.facts import Layer, Status
+from gpustack.model.facts import AT_WORK, Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import DriverRelease
 
@@ -299,6 +300,12 @@ def _install(facts: Facts) -> Fix:
     )
 
 
+def _side_by_side(facts: Facts) -> bool:
+    """Return whether a person names the releases of both, and does not say that all is well."""
+    parts = [facts.find(MANAGER), facts.find("nvidia-driver")]
+    return all(one and one.source.endswith(IN_WORDS) for one in parts) and not heard(facts, *WELL, AT_WORK)
+
+
 @rule("fabric-manager-version-mismatch", Layer.DRIVER, MANAGER)
 def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Fabric manager and driver are different releases, so the fabric manager does not start.
@@ -311,6 +318,7 @@ def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Fi
     manager = DriverRelease.parse(version(facts, MANAGER))
     driver = driver_release(facts) or DriverRelease.parse(value(facts, "driver-named", "driver"))
     outright, down = heard(facts, MISMATCH), _fabric_refused(facts) or flag(told(facts, MANAGER), "running") is False
+    down = down or _side_by_side(facts)
     if not outright and (manager is None or driver is None or manager == driver or not down):
         return
     row = matrix.cuda_codes.get(NOT_READY)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects.ranges import VersionRange
 from gpustack.model.reading import key, whole
 from gpustack.model.rows import Stated
 from gpustack.model.versions import ComputeCapability
@@ -116,6 +117,21 @@ class JetPack(Stated):
         return f"JetPack {self.jetpack} (Jetson Linux {self.l4t}, CUDA {self.cuda}) runs {runs}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class JetsonTorch(Stated):
+    """The releases of PyTorch that NVIDIA builds for some JetPacks: on an index, or on a page with one wheel each."""
+
+    jetpacks: VersionRange = field(metadata=key("jetpack"))
+    capabilities: tuple[ComputeCapability, ...] = field(metadata=key("cc"))
+    torch: tuple[str, ...]
+    python: str
+    page: str
+    index: str | None = None
+
+    def __str__(self) -> str:
+        return f"NVIDIA's PyTorch {' '.join(self.torch)} for JetPack {self.jetpacks}, Python {self.python}"
+
+
 class Side(str, Enum):
     """Which side of the value is bad."""
 
@@ -142,6 +158,21 @@ def figures(matrix: Matrix) -> tuple[Figures, ...]:
 def jetpacks_for(matrix: Matrix, capability: ComputeCapability) -> tuple[JetPack, ...]:
     """Return the JetPacks that a Jetson of this compute capability runs, oldest first; none for what is no Jetson."""
     return tuple(one for one in matrix.rows("gpus", "jetpacks", JetPack) if capability in one.capabilities)
+
+
+def jetpack_named(matrix: Matrix, name: str) -> JetPack | None:
+    """Return the newest JetPack of a version, or of a Jetson Linux, as people write it: 6.1, 6, 36.4 or R36.4.3."""
+    said = name.lower().removeprefix("r")
+    known = matrix.rows("gpus", "jetpacks", JetPack)
+    fitting = (one for one in known[::-1] if any(f"{it}.".startswith(f"{said}.") for it in (one.jetpack, one.l4t)))
+    return next(fitting, None)
+
+
+def jetson_torches(matrix: Matrix, capability: ComputeCapability, jetpack: str | None) -> tuple[JetsonTorch, ...]:
+    """Return NVIDIA's builds of PyTorch for a Jetson, the newest JetPack first; of one JetPack where it is known."""
+    known = matrix.rows("gpus", "jetson_torch", JetsonTorch)
+    here = (one for one in known[::-1] if capability in one.capabilities)
+    return tuple(one for one in here if jetpack is None or one.jetpacks.holds(jetpack))
 
 
 def line_of(matrix: Matrix, product: str) -> ProductLine | None:

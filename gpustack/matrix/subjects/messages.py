@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.facts import EACH, schema
 from gpustack.matrix.spelling import SPELLED
+from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.model.reading import frozen, key
 from gpustack.model.report import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.codes import Number
     from gpustack.model.facts import JsonValue
 
+NVML = "NVML_ERROR_"
 TABLES = (
     *("messages_kernel", "messages_hardware", "messages_driver", "messages_library", "messages_framework"),
     *("messages_compiler", "messages_container", "messages_environment", "messages_harmless"),
@@ -137,6 +140,7 @@ class Pattern:
     values: Mapping[str, str] = field(default_factory=dict, metadata=key("values", _texts))
     facts: tuple[Implied, ...] = field(default=(), metadata=key("facts", _implied))
     finding: str | None = None
+    also: tuple[str, ...] = ()  # words of which one may stand in it instead
 
     def compiled(self) -> re.Pattern[str]:
         """Return the expression: case does not count, where it has a space a line may be wrapped, no repeat is endless.
@@ -156,6 +160,29 @@ class Pattern:
         return Row(table="messages", text=self.says, source=self.source, checked=self.checked)
 
 
+@cache
 def patterns(matrix: Matrix) -> tuple[Pattern, ...]:
-    """Return every message that is known, in the order of the tables."""
-    return tuple(chain.from_iterable(matrix.rows(table, "messages", Pattern) for table in TABLES))
+    """Return every message that is known, in the order of the tables: once for each word that may stand in it."""
+    rows = chain.from_iterable(matrix.rows(table, "messages", Pattern) for table in TABLES)
+    spread = tuple(replace(row, has=word, also=()) for row in rows for word in (row.has, *row.also))
+    return (*spread, *_by_name(spread, matrix))
+
+
+def _by_name(rows: Sequence[Pattern], matrix: Matrix) -> Iterator[Pattern]:
+    """Yield for each error number with a message of its own that its name says the same."""
+    first = {row.kind: row for row in reversed(rows)}
+    for family in FAMILIES:
+        for one in numbers(matrix, family):
+            for name in _names(one) if one.message else ():
+                values = {**first[one.message].values, "code": str(one.number)} if family.id != "cudnn9" else {}
+                match = rf"(?<!\w){name}(?!\w)"
+                yield replace(first[one.message], has=name.lower(), match=match, values=values, source=one.row.source)
+
+
+def _names(one: Number) -> Iterator[str]:
+    """Yield how programs spell the name of an error: NVML_ERROR_GPU_IS_LOST is also pynvml's NVMLError_GpuIsLost."""
+    yield from (one.name, *one.also)
+    if one.name.startswith(NVML):
+        words = one.name.removeprefix(NVML).split("_")
+        yield f"NVMLError_{''.join(map(str.capitalize, words))}"
+        yield from [f"ERROR_{'_'.join(words)}"] if len(words) > 1 else ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack.bench import results, suite
 from gpustack.errors import NothingSeenError
-from gpustack.model.bench import Mark
+from gpustack.model.bench import Mark, Result
 from gpustack.model.difference import BatchTime, Check, Launching, Overlap
 from gpustack.model.reading import made
 from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, TensorLayer, Trace
@@ -21,7 +21,6 @@ from gpustack.trace.steps import NAMES, Account, failed, short
 if TYPE_CHECKING:
     from gpustack.bench.listening import Line
     from gpustack.bench.results import Opened
-    from gpustack.model.bench import Result
     from gpustack.model.report import Finding
 
 LAST, FLOW = 7, 5

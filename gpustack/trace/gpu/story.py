@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gpustack.bench.calls import captured
-from gpustack.bench.child import TRIAL
+from gpustack.bench.child import TRIAL, Desk
 from gpustack.bench.timing import WAIT, fitting
 from gpustack.model.trace import CHECKED, LINK, Moment
 from gpustack.trace import failing, reference
@@ -21,19 +21,16 @@ from gpustack.trace.frameworks.chain import mapped
 from gpustack.trace.gpu.device import Gate, Products, Run, Runner, Stage, fill, lay, workspace
 from gpustack.trace.gpu.launched import launched
 from gpustack.trace.gpu.plan import FILE, Launch, Multiply
-from gpustack.trace.models import build
+from gpustack.trace.models import Model, build
 from gpustack.trace.ops import decode
-from gpustack.trace.steps import Telling
+from gpustack.trace.steps import Page, Telling
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from gpustack.bench.card import Memory
-    from gpustack.bench.child import Desk
     from gpustack.bench.cublaslt import Product
     from gpustack.model.difference import Check
-    from gpustack.trace.models import Model
-    from gpustack.trace.steps import Page
 
 WAYS = 8  # of each product are tried
 

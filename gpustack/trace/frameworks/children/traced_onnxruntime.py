@@ -142,9 +142,7 @@ class Run:
 
     def write(self, answer: Any) -> None:
         """Write the numbers as float32."""
-        plain = self.np.ascontiguousarray(answer, self.np.float32)
-        plain.tofile(self.asked["output"])
-        self.teller.say("numbers", file=self.asked["output"], count=int(plain.size))
+        self.teller.write(self.asked["output"], self.np.ascontiguousarray(answer, self.np.float32))
 
 
 def overheard(work: Callable[[], Any]) -> Any:
