@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Unseen
 
 # Machines that run tests beside other work draw slowly; slowness of the drawing is no property of ours. The same is
-# drawn each time, so that a change is judged by what it changed; nox -s wide draws anew, and much more.
+# drawn each time, so that a change is judged by what it changed; nox -s wide draws again, and much more.
 SLOW = [HealthCheck.too_slow]
 settings.register_profile("same", deadline=None, max_examples=20, derandomize=True, suppress_health_check=SLOW)
 settings.register_profile("wide", deadline=None, max_examples=2000, suppress_health_check=SLOW)
 settings.load_profile("same")
 # Hypothesis draws the constants of whatever modules of ours have been imported by then, which differs from process to
-# process: with the profile "same" it draws none of them. It has no setting for this; tests/test_draws.py holds it.
+# process: with the profile "same" it draws none of them. It has no setting for this; tests/test_suite.py holds it.
 COLLECT = providers._get_local_constants  # noqa: SLF001 - there is no other way
 
 FAKES = Path(__file__).parent / "fakes"
@@ -91,7 +91,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Give one worker more than there are cores: they wait a part of their time, for children that hang on purpose."""
+    """Return one worker more than there are cores: they spend part of their time waiting for hanging children."""
     return 1 + (os.cpu_count() or 1)
 
 
@@ -154,7 +154,7 @@ def any_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def compile_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Give a function that compiles one C file of ``tests/fakes`` to a shared library and gives its path."""
+    """Return a function that compiles one C file of ``tests/fakes`` to a shared library and gives its path."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         leave_out("no C compiler here: stand-in libraries cannot be built")
@@ -175,13 +175,13 @@ def compile_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
 
 @pytest.fixture(scope="session")
 def nvml(compile_library: Callable[..., Path]) -> StandIn:
-    """Give a stand-in for the NVML of a driver of today."""
+    """Return a stand-in for the NVML of a driver of today."""
     return StandIn(compile_library("libnvidia_ml.c", SONAME))
 
 
 @pytest.fixture(scope="session")
 def old_nvml(compile_library: Callable[..., Path]) -> StandIn:
-    """Give a stand-in for the NVML of an old driver."""
+    """Return a stand-in for the NVML of an old driver."""
     return StandIn(compile_library("libnvidia_ml.c", SONAME, "-DOLD"))
 
 

@@ -25,7 +25,7 @@ FINE = (0, 1)  # 1: the command did its work and found something
 
 
 def blocks(document: str) -> list[str]:
-    """Give the blocks of commands of a document."""
+    """Return the blocks of commands of a document."""
     text = (REPO / document).read_text("utf-8")
     return [
         block.strip() for block in re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
@@ -33,7 +33,7 @@ def blocks(document: str) -> list[str]:
 
 
 def commands(block: str) -> list[str]:
-    """Give the commands of a block, one to a line."""
+    """Return the commands of a block, one to a line."""
     return [line for line in block.replace("\\\n", " ").splitlines() if line.strip() and not line.startswith("#")]
 
 

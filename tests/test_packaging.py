@@ -35,7 +35,7 @@ def run(*argv: str | Path, cwd: Path | None = None) -> str:
 
 
 def fresh(folder: Path) -> Path:
-    """Give the Python of a new environment, without pip."""
+    """Return the Python of a new environment, without pip."""
     venv.create(folder, with_pip=False, symlinks=True)
     return folder / "bin" / "python"
 
@@ -51,7 +51,7 @@ def site_packages(python: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a copy of what a checkout holds, so that no build writes into ours."""
+    """Return a copy of what a checkout holds, so that no build writes into ours."""
     copy = tmp_path_factory.mktemp("checkout") / "gpustack"
     copy.mkdir()
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
@@ -64,7 +64,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the wheel that is built from the source distribution."""
+    """Return the wheel that is built from the source distribution."""
     out = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", out, source)
     (built,) = out.glob("*.whl")

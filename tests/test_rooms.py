@@ -95,7 +95,7 @@ def within(module: str, rooms: set[str]) -> bool:
 
 
 def room_of(module: str) -> str:
-    """Give the room of a module, or the module itself where it stands at the root; empty for the package."""
+    """Return the room of a module, or the module itself where it stands at the root; empty for the package."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 and (REPO / "gpustack" / parts[1]).exists() else (parts[1:2] or [""])[0]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 STRANGE = (
     "Nothing is known about {!r} in that question: the matrix knows GPUs, drivers, toolkits, frameworks and servers by"
-    " their versions. Whether a model fits into a GPU's memory is not in it."
+    " their versions. It does not say whether a model fits into a GPU's memory."
 )
 PLANNED = 4  # releases beside the one that was asked about
 

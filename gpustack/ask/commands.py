@@ -1,4 +1,4 @@
-"""What to type to have a release: with pip, uv and conda where it is a wheel, else with the system's own manager."""
+"""The commands to install a release: with pip, uv and conda where it is a wheel, else with the system's own manager."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpustack.ask.given import where
 from gpustack.diagnose import driver_packages, fixes, installing
 from gpustack.diagnose.change_sets import FAMILY, place, with_torch
-from gpustack.matrix.subjects import frameworks
+from gpustack.matrix.subjects import frameworks, torch
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import (
     ADDRESS,
@@ -88,7 +88,7 @@ def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[
     if subject.component == "jax" and subject.tag:
         name = f"jax[{subject.tag}]"
     at = NOTHING
-    if subject.component == "pytorch" and subject.tag:
+    if subject.component == "pytorch" and subject.tag and not _usual(subject, facts, matrix):
         at = installing.address(subject.tag)
         spec = f"{spec}+{subject.tag}" if spec.startswith("==") and BUILD_TAG.holds(subject.tag) else spec
     wanted = [requirement(name, spec), *_torch_kept(name, facts)]
@@ -103,6 +103,13 @@ def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[
     conda = _conda(subject, matrix)
     wheels = tuple(sh("{install} --no-build-isolation", install=one) if built else one for one in typed)
     return either(*((*conda, *wheels) if _by_conda(facts) else (*wheels, *conda)))
+
+
+def _usual(subject: Subject, facts: Facts, matrix: Matrix) -> bool:
+    """Return whether a plain install takes this build: the package index has it, and no other build of it is here."""
+    here, release = place(facts, where(facts)), subject.version or ""
+    usual = torch.default_build(matrix, release, here.system)
+    return usual is not None and usual.tag == subject.tag and here.release != release
 
 
 def _beside(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
@@ -181,7 +188,7 @@ def _from_nvidia(package: str, facts: Facts, *, arch: str = "") -> tuple[Command
     if fixes.manager(facts):
         return fixes.from_nvidia(facts, package, fixes.TOOLKITS, arch=arch)
     rpm = step(
-        "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky, AlmaLinux and Fedora"
+        "this is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky, AlmaLinux and Fedora"
         " `sudo dnf install {package}`",
         package=NAME(package),
     )

@@ -98,7 +98,7 @@ class Given:
 
 
 def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
-    """Return the facts of a machine, or of an empty one, with what was given in the place of what it has."""
+    """Return the facts of a machine, or of an empty one, with what was given instead of what it has."""
     checked(given)
     machine = facts or Facts(taken="", host=Host(os="Linux"))
     if given.machine:
@@ -137,7 +137,7 @@ def checked(given: Given) -> None:
 
 
 def put(facts: Facts, component: Component) -> Facts:
-    """Give the facts with this component in the place of that of its id; another driver or GPU brings all its parts."""
+    """Return the facts with this component instead of that of its id; another driver or GPU brings all its parts."""
     kept = [one for one in facts.components if one.id != component.id]
     if component.id in GPUS:
         kept = [one for one in kept if one.id not in GPU_PARTS]
@@ -147,22 +147,22 @@ def put(facts: Facts, component: Component) -> Facts:
 
 
 def where(facts: Facts) -> str | None:
-    """Return the Python that questions are about: the first that was looked at."""
+    """Return the Python that questions are about: the first that was examined."""
     return facts.environments[0].python if facts.environments else None
 
 
 def is_given(facts: Facts, component: str) -> bool:
-    """Return whether somebody gave this component, rather than having it."""
+    """Return whether someone gave this component, rather than having it."""
     return any(asked(copy) for copy in copies(facts, component))
 
 
 def given_parts(facts: Facts) -> tuple[str, ...]:
-    """Return the ids of all components that somebody gave."""
+    """Return the ids of all components that someone gave."""
     return tuple(one.id for one in facts.components if is_given(facts, one.id))
 
 
 def made(component: str, version: str | None, place: str | None = None, **facts: JsonValue) -> Component:
-    """Return a component that somebody asks about, in one copy."""
+    """Return a component that someone asks about, in one copy."""
     held: Mapping[str, JsonValue] = {"given": True, **{name: one for name, one in facts.items() if one is not None}}
     build = held.get("build")
     copy = Instance(

@@ -1,4 +1,4 @@
-"""Why the plans stand in this order: what each leaves as it is, why it is not the first, and what would not help."""
+"""Why the plans are in this order: what each leaves as it is, why it is not the first, and what would not help."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 KEEPS = {
     Change.NONE: "Nothing else changes.",
     Change.WHEEL: "The release, the Python, the driver and the GPU stay as they are.",
-    Change.COMPILER: "The toolkit and all packages stay as they are, and the other compiler stays beside it.",
+    Change.COMPILER: "The toolkit and all packages stay as they are, and the current compiler stays too.",
     Change.VERSION: "The Python, the driver and the GPU stay as they are.",
     Change.PYTHON: "The Python that is here and all its packages, the driver and the GPU stay as they are.",
+    Change.SYSTEM: "Windows, its driver and the GPU stay as they are.",
     Change.COMPAT: "All packages, the driver and the GPU stay as they are.",
     Change.DRIVER: "The Python and the GPU stay as they are.",
     Change.GPU: "The software stays as it is.",
@@ -31,9 +32,10 @@ KEEPS = {
 COSTS = {
     Change.NONE: "nothing",
     Change.WHEEL: "it changes the build",
-    Change.VERSION: "it changes the release, and with it perhaps what programs see",
+    Change.VERSION: "it changes the release, and so perhaps how programs behave",
     Change.COMPILER: "it installs another compiler",
-    Change.PYTHON: "it needs an environment of its own, with all packages",
+    Change.PYTHON: "it needs its own environment, with all packages",
+    Change.SYSTEM: "it needs Linux beside Windows, with its own environment",
     Change.COMPAT: "it needs root, and a variable wherever the program is started",
     Change.DRIVER: "it needs root and a restart, and every program on the machine gets another driver",
     Change.GPU: "it needs other hardware",
@@ -129,5 +131,5 @@ def _driver(search: Search) -> str:
     if not any(one.to == "nvidia-driver" for one in search.at.contracts):
         return ""
     wrong = any(one.to == "nvidia-driver" and one.status.value != "ok" for one in search.at.contracts)
-    which = "none that runs this GPU is enough" if wrong else "the driver is not what fails"
+    which = "none that supports this GPU is new enough" if wrong else "the driver is not the problem"
     return f"A newer driver alone does not help: {which}."

@@ -215,8 +215,8 @@ def _ring(lab: Lab, jobs: list[Job], stack: ExitStack) -> tuple[Job, Ring]:
             run()
         if not ring.compare(2)[0]:
             return job, ring
-        wrong = "the same product of the same numbers came out different"
-    raise ArithmeticError(wrong or "there is no product to load the GPU with")
+        wrong = "the same matrix product of the same numbers gave different results"
+    raise ArithmeticError(wrong or "there is no matrix product to load the GPU with")
 
 
 def _round(desk: Desk, ring: Ring, runs: int, until: float, steps: float) -> tuple[list[tuple[int, Train]], int]:

@@ -130,11 +130,11 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
         chosen = card.Card(asked["gpu"], asked["library"])
         timer = _timer(chosen, stack)
     except ImportError as error:
-        outlet.say("nothing", {"reason": f"the packages of the bench are not installed: {error}", "remedy": INSTALL})
+        outlet.say("nothing", {"reason": f"the bench's packages are not installed: {error}", "remedy": INSTALL})
         return None
     except Exception as error:  # noqa: BLE001 - whatever CUDA raises where there is no GPU, driver or right to use it
         full = any(sign in str(error) for sign in OUT_OF_MEMORY)
-        reason = "the GPU's memory is full, so that it cannot even be opened" if full else _said(error)
+        reason = "the GPU's memory is full, so it cannot even be opened" if full else _said(error)
         remedy = "nvidia-smi" if full else "gpustack doctor"
         outlet.say("nothing", {"reason": reason, "remedy": remedy, "count": len(devices)})
         return None

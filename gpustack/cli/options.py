@@ -50,7 +50,7 @@ def writable(path: Path | None) -> Path | None:
     if path.exists() and not os.access(path, os.W_OK):
         raise OutputError(f"{path} cannot be written: permission denied")
     if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OutputError(f"{path} cannot be written: there is no writable folder {path.parent}")
+        raise OutputError(f"{path} cannot be written: no writable folder {path.parent}")
     return path
 
 

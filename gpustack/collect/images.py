@@ -38,10 +38,10 @@ BELOW = frozenset({Layer.HARDWARE, Layer.KERNEL, Layer.KERNEL_MODULE, Layer.DRIV
 RUNNING = frozenset({"limits"})  # what only a container at work has
 USUAL = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 PLACES = {"image": "about", "image-libcuda": "libcuda", "image-pythons": "pythons"}
-NAMELESS = "its files do not tell which version of Python it is"
+NAMELESS = "its files do not say which Python version it is"
 UNTOLD = Unseen(
     what="the image's variables (PATH, LD_LIBRARY_PATH, NVIDIA_REQUIRE_CUDA)",
-    why="they stand in its configuration, which its files do not hold",
+    why="they are in its configuration, not in its files",
     enable_by="--container-env KEY=VALUE, from docker inspect",
 )
 
@@ -140,7 +140,7 @@ def _root(folder: Path) -> Path:
     except OSError as error:
         raise UsageError(f"--container {folder}: {error.strerror}") from error
     if not names & set(ROOTS):
-        raise UsageError(f"--container {folder}: it is no root of a file system (it has no usr, no lib and no bin)")
+        raise UsageError(f"--container {folder}: it is not the root of a file system (it has no usr, lib or bin)")
     return folder.resolve()
 
 
@@ -155,7 +155,7 @@ def _told(variables: Sequence[str]) -> dict[str, str]:
     """Return the variables by name; raises UsageError for one without a name or an equals sign."""
     for one in variables:
         if "=" not in one or one.startswith("=") or "\0" in one:
-            raise UsageError(f"--container-env {one}: KEY=VALUE is wanted")
+            raise UsageError(f"--container-env {one}: KEY=VALUE is expected")
     return {name: value for name, _, value in (one.partition("=") for one in variables)}
 
 

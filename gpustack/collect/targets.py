@@ -29,7 +29,7 @@ OURS = (sys.executable, "-I", "-S", str(assets.RUNNER))  # starts the probes in 
 OLDEST = (3, 8)
 SECONDS = 2.0  # for one place, whose folders may hang
 PLACES = (
-    ("given", "the Pythons to look at"),
+    ("given", "the Pythons to examine"),
     ("here", "environments in this folder"),
     ("home", "environments in the home folder"),
     ("conda", "environments of conda"),
@@ -139,11 +139,11 @@ def _why_not(copy: Instance) -> Unseen | None:
     if broken:
         again = AGAIN.get(kind, "python3 -m venv --clear {prefix}").format(prefix=prefix)
         return Unseen(
-            what=python, why=f"the Python it was made from, {broken}, is gone", enable_by=f"make it again: {again}"
+            what=python, why=f"the Python it was created from, {broken}, is gone", enable_by=f"make it again: {again}"
         )
     release = tuple(int(part) for part in re.findall(r"\d{1,4}", copy.version or "")[:2])
     if release and release < OLDEST:
-        return Unseen(what=python, why=f"it is Python {copy.version}, and the probes need 3.8 or newer")
+        return Unseen(what=python, why=f"it is Python {copy.version}, but the probes need 3.8 or newer")
     return None
 
 
@@ -160,7 +160,7 @@ def _left_out(more: Sequence[Environment]) -> Iterator[Unseen]:
             if more[1:]
             else f"one further Python, {more[0].python}"
         )
-        yield Unseen(what=what, why=f"no more than {MOST} are looked at", enable_by="name them: --python PATH")
+        yield Unseen(what=what, why=f"at most {MOST} are examined", enable_by="name them: --python PATH")
 
 
 def _kernels(copies: Sequence[Instance], chosen: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -182,7 +182,7 @@ def _with_kernels(copy: Instance, kernels: Mapping[str, tuple[str, ...]]) -> Ins
 
 
 def choose(named: Sequence[str], environ: Mapping[str, str]) -> tuple[Environment, ...]:
-    """Return the Pythons to look at, the chosen one first; raises UsageError for a name that is no program."""
+    """Return the Pythons to examine, the chosen one first; raises UsageError for a name that is no program."""
     if named:
         return tuple(dict.fromkeys(_named(name) for name in named))
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):

@@ -182,7 +182,7 @@ class Crew:
                 return
             said = _object(line)
             if said is None or said.get("at", said.get("id")) != worker.left[0].id:
-                self._abandon(worker, f"printed what is no answer: {line[:80]!r}")
+                self._abandon(worker, f"printed something that is not an answer: {line[:80]!r}")
                 return
             if "at" in said:
                 step = said.get("step")
@@ -199,7 +199,7 @@ class Crew:
             self._drop(worker)
         elif worker.child.stdout not in worker.open:
             code = ended(worker.child, GRACE)
-            how = "closed its output and goes on" if code is None else death(code)
+            how = "closed its output but keeps running" if code is None else death(code)
             self._abandon(worker, " ".join([how, last_line(worker.errors)]).strip())
 
     def _expire(self) -> None:

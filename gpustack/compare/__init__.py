@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 from gpustack import __version__
 from gpustack.model.difference import Changed, Difference, Side, Told, Turn
-from gpustack.model.facts import Component, Instance, Layer, Status
+from gpustack.model.facts import Component, Instance, JsonValue, Layer, Status
 from gpustack.model.report import Finding, Report, Severity, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from gpustack.model.facts import JsonValue
 
 LAYERS = tuple(Layer)
 SEVERITIES = tuple(Severity)
@@ -203,7 +201,7 @@ def _facts(
 def _paired(
     then: Sequence[Instance], now: Sequence[Instance], reports: tuple[Report, Report]
 ) -> Iterator[tuple[Instance | None, Instance | None]]:
-    """Yield the copies in pairs: those of one name, then what is left of one Python; None where there is none."""
+    """Yield the copies in pairs: those of one name, then what is left of one Python; None if there is none."""
     left = dict(enumerate(then))
     unpaired: list[Instance] = []
     for copy in now:
@@ -287,7 +285,7 @@ def _at(facts: Mapping[str, JsonValue], path: str) -> Iterator[tuple[str, str | 
 
 
 def _text(held: JsonValue) -> str | None:
-    """Return a value as a text; None where it is not told."""
+    """Return a value as a text; None if it is not told."""
     if held is None:
         return None
     if isinstance(held, bool):

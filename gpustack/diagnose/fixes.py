@@ -176,7 +176,7 @@ def older_gcc(facts: Facts, matrix: Matrix, newest: int) -> tuple[Command, ...]:
     if driver_packages.distribution(facts) in driver_packages.OWN_GCC:
         return (step("install GCC {number} from conda-forge (gxx), or build in a container", number=number),)
     elsewhere = step(
-        "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky and AlmaLinux"
+        "this is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky and AlmaLinux"
         " `sudo dnf install gcc-toolset-{number}`, and the compiler is /opt/rh/gcc-toolset-{number}/root/usr/bin/g++",
         number=number,
     )

@@ -230,7 +230,7 @@ def _of_likely(words: str, ranked: Sequence[Candidate]) -> Meaning:
     return Meaning(
         kind=Kind.MESSAGE,
         id="likely-causes",
-        title="Not known as a whole; recorded machines with these words had one of these. Nothing proves which.",
+        title="Not known as a whole; recorded machines with these words had one of these causes. Nothing proves which.",
         says=(f"Words: {words}",),
         fix=first.decide.text,
         see=first.decide.commands,

@@ -1,4 +1,4 @@
-"""The GPUs of a machine held against a policy: how many there are, of which kind, and what others do on them."""
+"""The GPUs of a machine compared with a policy: how many there are, of which kind, and what others do on them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Demand:
 
 
 def cards(report: Report) -> tuple[Card, ...] | None:
-    """Return the GPUs that their drivers list; None where a driver does not answer and nobody can say."""
+    """Return the GPUs that their drivers list; None if a driver does not answer and nobody can say."""
     there = [one for one in report.components if one.id in MAKERS]
     made = (_card(copy) for one in there for copy in one.instances if copy.status is Status.PRESENT)
     found = tuple(card for card in made if card)
@@ -86,7 +86,7 @@ def _first(copy: Instance, *names: str) -> int | None:
 def kinds(report: Report, written: Written, exactly: int | None = None) -> Iterator[Held]:
     """Yield a row for how many GPUs there must be, and one for each thing that every one of them must be.
 
-    Where neither the policy nor ``exactly`` says how many, it is one or more; what somebody pasted need not show any.
+    Where neither the policy nor ``exactly`` says how many, it is one or more; what someone pasted need not show any.
     """
     wanted, seen = written.policy.gpus, cards(report)
     place = None if exactly is not None else written.place("gpus", "count") if wanted else None
@@ -187,7 +187,7 @@ def use(report: Report, written: Written) -> Iterator[Held]:
         row = _row(
             Demand(
                 key=("in-use", "memory-mib"),
-                wanted=f"{most} MiB at most",
+                wanted=f"at most {most} MiB",
                 holds=lambda card: None if card.used is None else card.used <= most,
                 tell=lambda card: None if card.used is None else f"{card.used} MiB",
             ),
@@ -198,7 +198,7 @@ def use(report: Report, written: Written) -> Iterator[Held]:
     if (allowed := limits.processes) is not None:
         component = next((one for one in report.components if one.id == PROCESSES), None)
         found, ok = _foreign(component, allowed)
-        wanted = f"none but {', '.join(allowed)}" if allowed else "none"
+        wanted = f"only {', '.join(allowed)}" if allowed else "none"
         place = written.place("in-use", "processes")
         yield Held(rule="in-use.processes", wanted=wanted, found=found, ok=ok, whose=HOST, place=place)
 
@@ -270,7 +270,7 @@ def _foreign(component: Component | None, allowed: Sequence[str]) -> tuple[str, 
     unseen = any(copy.status is Status.UNKNOWN for copy in component.instances)
     if foreign:
         return evaluate.few([f"{_names(copy)[0]} (pid {number(copy.facts, 'pid') or '?'})" for copy in foreign]), False
-    return ("not known: some processes may not be asked", None) if unseen else ("none other", True)
+    return ("not known: some processes cannot be examined", None) if unseen else ("none other", True)
 
 
 def _names(copy: Instance) -> tuple[str, ...]:

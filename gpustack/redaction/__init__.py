@@ -79,7 +79,7 @@ def ourselves(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _account() -> struct_passwd | None:
-    """Return the row of our account; None where there is none, as in containers, or no such table."""
+    """Return the row of our account; None if there is none, as in containers, or no such table."""
     try:
         import pwd  # noqa: PLC0415 - Windows has none
 
@@ -243,7 +243,7 @@ def _fields(thing: DataclassInstance) -> dict[str, tuple[str, object]]:
 
 
 def _is_serial(thing: object, names: Sequence[str]) -> bool:
-    """Tell whether a number is a serial number; no other number is a secret."""
+    """Return whether a number is a serial number; no other number is a secret."""
     return (
         isinstance(thing, int)
         and not isinstance(thing, bool)

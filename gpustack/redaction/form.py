@@ -64,7 +64,7 @@ class Form:
     """One row of the table.
 
     ``hints`` are lower-case letters of which a text must have some, or the form is not looked for. Words of a
-    ``learnt`` form are then found wherever they stand. What each is tried on stands in ``docs/redaction.toml``.
+    ``learnt`` form are then found wherever they stand. What each is tried on is in ``docs/redaction.toml``.
     """
 
     name: str
@@ -144,7 +144,7 @@ ADDRESSES = (
         name="IP address",
         context=(
             "version 6; version 4 where its numbers, a port, a mask, the words before or the name say "
-            "that it is no version"
+            "that it is not a version"
         ),
         find=_addresses,
         hints=(".", ":"),

@@ -1,4 +1,4 @@
-"""Figures that belong together: a matrix of GPUs from each to each, and the roofline of one."""
+"""Related figures: a matrix of GPUs from each to each, and the roofline of one."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def drawn(found: Roofline, page: Page) -> Iterator[Line]:
         label = f"{rate:>{MARGIN - 2}.3g} " if row % 3 == 1 else " " * (MARGIN - 1)
         yield say(page, (label, "dim"), ("".join(letters).rstrip(), "plain"), whole=True)
     left, right, _, _ = found.span
-    ends = f"{left:.3g}", f"{right:.3g} FLOP a byte"
+    ends = f"{left:.3g}", f"{right:.3g} FLOP per byte"
     gap = " " * max(1, columns - len(ends[0]) - len(ends[1]))
     yield say(page, (" " * (MARGIN - 1) + ends[0] + gap + ends[1], "dim"), whole=True)
     roofs = ", ".join(f"{name} {roof:.4g}" for name, roof in sorted(found.roofs, key=lambda row: -row[1]))

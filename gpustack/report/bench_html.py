@@ -24,7 +24,7 @@ LEAST_SPREAD = 0.02  # of the median: less is drawn as the straight line that it
 ROOM = 1.08  # above the greatest value of a range
 MEANT = {
     "share": "bar: share of the limit",
-    "line": "line: the samples, in the order in which they were taken",
+    "line": "line: the samples in the order taken",
     "seen": "lowest to highest reading",
     "median": "median reading",
     "limit": "limit",

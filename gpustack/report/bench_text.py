@@ -46,7 +46,7 @@ def compared(comparison: Comparison, page: Page) -> Iterator[Line]:
     """Yield the lines of a comparison."""
     yield Line()
     taken = f" of {comparison.taken}" if comparison.taken else ""
-    head = f"Beside {comparison.path}{taken}: {_counted(comparison)} (tolerance {comparison.tolerance:.2%})"
+    head = f"Compared with {comparison.path}{taken}: {_counted(comparison)} (tolerance {comparison.tolerance:.2%})"
     yield say(page, (head, "head"), hang="  ")
     for difference in comparison.differences:
         yield say(page, f"not the same: {difference}", lead=("! ", "warning"))
@@ -172,7 +172,7 @@ def _bench_text_row(result: Result, page: Page) -> Line:
 
 def bar(ratio: float | None, page: Page) -> tuple[str, str]:
     """Return the part of the limit as a bar, full and empty; above the limit it is full."""
-    if ratio is None or ratio != ratio:  # noqa: PLR0124 - only what is no number differs from itself
+    if ratio is None or ratio != ratio:  # noqa: PLR0124 - only nan differs from itself
         return "", " " * BAR_COLUMNS
     full = round(min(max(ratio, 0.0), 1.0) * BAR_COLUMNS)
     return page.mark("full") * full, page.mark("rest") * (BAR_COLUMNS - full)

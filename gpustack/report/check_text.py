@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CLASSES = {
     HealthClass.OK: ("ok", "OK", "good", ""),
     HealthClass.DEGRADED: ("warn", "DEGRADED", "warning", "It works, with limits."),
-    HealthClass.BAD_HOST: ("bad", "BAD HOST", "error", "Another host may work: queue the job again elsewhere."),
+    HealthClass.BAD_HOST: ("bad", "BAD HOST", "error", "Another host may work: requeue the job elsewhere."),
     HealthClass.BAD_ENVIRONMENT: (
         *("bad", "BAD ENVIRONMENT", "error"),
         "The fault is in what was installed or configured for this job; another host will not help.",
@@ -178,7 +178,7 @@ def _findings(findings: Sequence[Told], notes: int, page: Page) -> Iterator[Line
         weight = (one.after or one.before or Severity.INFO).value
         head = f"{page.mark(mark)} {HEADS[one.turn]} ({weight}): "
         yield say(page, (head, style), (one.title, "head"), f" [{one.key}]", hang="  ")
-        behind = few(one.because_of) if one.because_of else "nothing that was compared; the fault itself is new"
+        behind = few(one.because_of) if one.because_of else "no compared value changed; the fault itself is new"
         said = f"behind it: {behind}" if one.because_of or one.turn is Turn.NEW else ""
         more = f"{follow[one.key]} more follow{'s' * (follow[one.key] == 1)} from it" if one.key in follow else ""
         if told := "; ".join(filter(None, (said, more))):
@@ -207,7 +207,7 @@ def _name(one: Changed) -> str:
 
 
 def _packages(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
-    """Yield the distributions that came, went or changed, a few of them unless all are wanted."""
+    """Yield the distributions that came, went or changed, a few of them unless all are requested."""
     told = [f"{one.component} {one.before or 'none'} → {one.after or 'gone'}" for one in changes]
     if told:
         yield say(page, few(told, len(told) if page.verbose else MOST_PACKAGES), lead="- ")

@@ -43,7 +43,7 @@ def lines(report: FleetReport, page: Page) -> Iterator[Line]:
     counted = ", ".join(f"{count} {status}" for status, count in report.status.items())
     yield say(
         page,
-        (f"{report.nodes} {'node' if report.nodes == 1 else 'nodes'}: {counted or 'nothing is known of any'}", "head"),
+        (f"{report.nodes} {'node' if report.nodes == 1 else 'nodes'}: {counted or 'nothing is known'}", "head"),
     )
     for one in report.classes:
         yield from _class(one, page)
@@ -55,7 +55,7 @@ def lines(report: FleetReport, page: Page) -> Iterator[Line]:
         suspects = {one.node for figure in low for one in figure.outliers if one.verdict is Low.SUSPECT}
         if suspects:
             again = f"gpustack fleet collect DIR --engine ENGINE --bench --again --nodes '{fold(suspects)}'"
-            yield say(page, "Measure those again that were measured once, and judge again:", lead="  ")
+            yield say(page, "Measure again the nodes that were measured once, then judge again:", lead="  ")
             yield say(page, (again, "command"), lead="  $ ", whole=True)
     if report.drift:
         yield from (Line(), say(page, ("DRIFT", "head"), " (unlike most nodes of the same kind)"))
@@ -155,7 +155,7 @@ def prometheus(report: FleetReport) -> str:
     families = (
         ("nodes", "How many nodes have each verdict.", [(f'status="{name}"', n) for name, n in report.status.items()]),
         ("cause_nodes", "How many nodes have each root cause.", [(f'id="{id_}"', n) for id_, n in causes.items()]),
-        ("drift_facts", "How many facts are unlike those of most nodes of a kind.", [("", len(report.drift))]),
+        ("drift_facts", "How many facts differ from most nodes of the same kind.", [("", len(report.drift))]),
         (
             "low_figures",
             "How many GPUs are below their kind, once (suspect) or twice (low).",
@@ -216,12 +216,12 @@ def _decoded(found: Decoded, page: Page) -> Iterator[Line]:
             lead=(f"{page.mark('bad')} ", "error"),
         )
     if found.confirm:
-        yield from (Line(), say(page, ("Measure these pairs in a round called confirm, and decode all:", "head")))
+        yield from (Line(), say(page, ("Measure these pairs as round confirm, then decode all:", "head")))
         yield from (say(page, f"confirm {one} {other}", whole=True) for one, other in found.confirm)
 
 
 def _diff(found: FleetDifference, page: Page) -> Iterator[Line]:
-    yield say(page, (f"{found.same} nodes are as they were", "head"))
+    yield say(page, (f"{found.same} nodes are unchanged", "head"))
     for one in found.turned:
         text = f"{one.before or 'not collected'} -> {one.after or 'not collected'}"
         causes = [*(f"new {id_}" for id_ in one.new), *(f"gone {id_}" for id_ in one.gone)]

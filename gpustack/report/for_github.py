@@ -27,15 +27,15 @@ LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.UNKNOWN
 PRECISION = {Confidence.CERTAIN: "very-high", Confidence.LIKELY: "high", Confidence.POSSIBLE: "medium"}
 POLICY_RULE = "policy"
 HELP = {
-    POLICY_RULE: "The policy (gpustack.toml) asks for something that this machine does not have. The result names the "
-    "line of the policy, what is wanted and what was found: change the machine, or the policy.",
-    "bench-failed": "The benchmark crashed, or what it computed was wrong. Run it again; if it fails again, the GPU, "
+    POLICY_RULE: "The policy (gpustack.toml) requires something that this machine does not have. The result names the "
+    "line of the policy, what is required and what was found: change the machine or the policy.",
+    "bench-failed": "The benchmark crashed, or computed a wrong result. Run it again; if it fails again, the GPU, "
     "its memory or its driver is at fault.",
-    "bench-low": "The figure is clearly below what such a limit usually gives on a GPU of this kind. The result names "
+    "bench-low": "The figure is clearly below what this kind of GPU usually reaches of its limit. The result names "
     "the reasons that were seen: power, heat, link, other processes.",
-    "bench-unsteady": "The figure did not settle while it was measured. It says little; measure again on a quiet "
+    "bench-unsteady": "The figure did not settle during the measurement. It says little; measure again on an idle "
     "machine.",
-    "bench-skipped": "The benchmark was not run; the result says why, and what would make it run.",
+    "bench-skipped": "The benchmark was not run; the result says why, and what is missing.",
 }
 
 

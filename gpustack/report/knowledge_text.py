@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from gpustack.report.page import Page
 
 KINDS = {
-    Kind.FINDING: "a finding of gpustack",
+    Kind.FINDING: "a gpustack finding",
     Kind.CODE: "a number",
     Kind.MESSAGE: "a message",
-    Kind.SYSTEM: "a system of the stack",
+    Kind.SYSTEM: "a component of the stack",
     Kind.TERM: "a term",
     Kind.LAYER: "a layer of the stack",
     Kind.ARCHITECTURE: "a GPU architecture",
@@ -116,7 +116,7 @@ def _findings(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
     if not meaning.findings:
         return
     full = meaning.kind in FULL
-    yield from (Line(), say(page, ("It is usually caused by:" if full else "What goes wrong with it:", "head")))
+    yield from (Line(), say(page, ("It is usually caused by:" if full else "What can go wrong with it:", "head")))
     for lead in meaning.findings:
         yield say(page, (lead.id, "command"), f": {lead.title}", lead="- ", hang="  ")
         if full and lead.id not in told:
@@ -160,7 +160,7 @@ def _answer(answer: MatrixAnswer, page: Page) -> Iterator[Line]:
         yield from _reason(reason, told, page)
     if answer.alternatives:
         instead = answer.alternatives[0].kind is not Change.NONE
-        head = "What would work instead, the smallest change first:" if instead else "What to do:"
+        head = "What would work instead, smallest change first:" if instead else "What to do:"
         yield from (Line(), say(page, (head, "head")))
         places = ["", *(one.not_first or one.keeps for one in answer.alternatives)]
         for number, one in enumerate(answer.alternatives, 1):
@@ -197,7 +197,7 @@ def _tables(tables: MatrixTables, page: Page) -> Iterator[Line]:
         if number:
             yield Line()
         count = f"{len(part.rows) + part.left} row{'s' * (len(part.rows) + part.left != 1)}"
-        count += ", the newest first" * bool(part.left)
+        count += ", newest first" * bool(part.left)
         yield say(page, (f"{part.table}.{part.part}", "head"), (f"  {count}", "dim"))
         if part.about:
             yield say(page, (part.about, "dim"), lead="  ")
@@ -265,7 +265,7 @@ def _update(update: MatrixUpdate, page: Page) -> Iterator[Line]:
         yield say(page, ("Data used now: ", "head"), f"{update.data}, {update.same} tables of releases.")
         return
     number, asked = len(update.changes), ", ".join(update.asked)
-    head = f"{number} row{'s' * (number != 1)} differ" if number else "None of the rows that were read differs"
+    head = f"{number} row{'s' * (number != 1)} differ" if number else "None of the rows that were compared differs"
     yield say(page, (head, "head"), f" from the package index ({asked}); {update.same} agree.")
     for one in update.changes:
         yield Line()

@@ -48,7 +48,7 @@ def _cairosvg() -> Any:  # noqa: ANN401 - another's module
         return import_module("cairosvg")
     except (ImportError, OSError) as error:
         raise CannotError(
-            "a PNG needs CairoSVG, which is not here; name the file .svg or .html, or: pip install cairosvg"
+            "a PNG needs CairoSVG, which is not installed; name the file .svg or .html, or: pip install cairosvg"
         ) from error
 
 
@@ -165,7 +165,7 @@ def _roofline(found: Roofline, at: int) -> Iterator[str]:
         x, y = scale.x(point.intensity), scale.y(point.rate)
         free = max(y + 4, free + LABEL)
         fill = "#ffffff" if point.held else INK
-        told = f"{_safe(point.name)}: {point.rate:.4g} TFLOP/s at {point.intensity:.4g} FLOP a byte"
+        told = f"{_safe(point.name)}: {point.rate:.4g} TFLOP/s at {point.intensity:.4g} FLOP per byte"
         yield f'<circle cx="{x}" cy="{y}" r="4.5" fill="{fill}" stroke="{INK}"><title>{told}</title></circle>'
         yield _text(x - 8, round(free, 1), point.name, INK, size=11, end=True)
 
@@ -188,7 +188,7 @@ def _grid(scale: _Scale) -> Iterator[str]:
         y = scale.y(10.0**power)
         yield _line((LEFT, y, WIDTH - RIGHT, y), GRID)
         yield _text(LEFT - 8, y + 4, f"{10.0**power:g}", FAINT, size=11, end=True)
-    yield _text(WIDTH - RIGHT, bottom + 32, "operations for each byte moved (FLOP/byte)", FAINT, size=12, end=True)
+    yield _text(WIDTH - RIGHT, bottom + 32, "operations per byte moved (FLOP/byte)", FAINT, size=12, end=True)
     yield _text(20, top - 4, "TFLOP/s", FAINT, size=12)
 
 

@@ -231,7 +231,7 @@ def _bench(bench: BenchReport) -> Iterator[str]:
         yield "### All GPUs together" if known else "### No GPU was measured"
         yield _table(other)
     if bench.comparison:
-        yield f"### Beside {code(bench.comparison.path)} (tolerance {bench.comparison.tolerance:.2%})"
+        yield f"### Compared with {code(bench.comparison.path)} (tolerance {bench.comparison.tolerance:.2%})"
         if bench.comparison.differences:
             yield "\n".join(["Not the same:", "", *(f"- {item}" for item in map(line, bench.comparison.differences))])
         yield table(["", "benchmark", "then", "now", "unit", "change"], map(_change, bench.comparison.changes))

@@ -53,10 +53,10 @@ def kernels(trace: Trace, page: Page) -> Iterator[Line]:
     yield say(page, f"made by {', '.join(made)}", lead="- ")
     silent = dict.fromkeys(one.made_by for one in shown if one.grid is None)
     if silent:
-        yield say(page, f"?: {', '.join(silent)} does not tell", lead="- ")
+        yield say(page, f"?: {', '.join(silent)} does not say", lead="- ")
     notes = dict.fromkeys(f"{one.layer}: {one.note}" for one in shown if one.note) if page.verbose else ()
     yield from bullets(notes, page)
-    yield say(page, "regs: registers a thread; shared: bytes a block; occ.: occupancy", lead="- ")
+    yield say(page, "regs: registers per thread; shared: bytes a block; occ.: occupancy", lead="- ")
 
 
 def batches(points: Sequence[BatchTime], page: Page) -> Iterator[Line]:
@@ -107,7 +107,7 @@ def lines(trace: Trace, page: Page) -> Iterator[Line]:
     if trace.stop:
         yield from section("WHY THERE", _stop(trace.stop, page), page)
     yield from section("FOUND", _findings(trace, page), page)
-    yield from section("LAYERS, IN THE ORDER IN WHICH THEY RUN", layers(trace, page), page)
+    yield from section("LAYERS, IN EXECUTION ORDER", layers(trace, page), page)
     yield from section("KERNELS", kernels(trace, page), page)
     yield from section("COMPARED", _compared(trace, page), page)
     yield from section("CPU OR GPU", _crossover(trace, page), page)
@@ -217,7 +217,7 @@ def _foot(trace: Trace, page: Page) -> Iterator[Line]:
     took = (
         f"gpustack {trace.tool.version}, {words.GROUNDS.get(trace.ground, trace.ground.value)}, {trace.seconds:.1f} s."
     )
-    more = f"gpustack explain WORD says what a word means: {', '.join(words.TERMS)}."
+    more = f"gpustack explain WORD explains a term: {', '.join(words.TERMS)}."
     yield say(page, (f"{took} {more}", "dim"))
 
 

@@ -89,3 +89,25 @@ def test_arch_linux_is_told_of_no_branch_that_it_does_not_have() -> None:
     one = why("torch 2.9 driver 550 arch rtx 5090").alternatives[0]
     assert one.commands == ("sudo pacman -Syu nvidia-open nvidia-utils", "sudo reboot")
     assert "580" not in one.steps
+
+
+@pytest.mark.parametrize(
+    ("question", "inside"),
+    [
+        ("RTX 5070 Ti tensorflow windows", 'python -m pip install "tensorflow[and-cuda]==2.21.*"'),
+        ("jax windows rtx 4090", "jax[cuda13]"),
+        ("vllm windows rtx 4090", "python -m pip install vllm=="),
+    ],
+)
+def test_what_is_made_for_linux_alone_is_installed_in_wsl(question: str, inside: str) -> None:
+    """TensorFlow 2.10 was advised for a GPU of four years later, and for JAX and vLLM nothing was."""
+    one = why(question).alternatives[0]
+    assert one.kind is Change.SYSTEM
+    assert one.commands[0] == "wsl.exe --install"
+    assert inside in one.commands[1]
+    assert "PowerShell as an administrator" in one.steps
+
+
+def test_a_build_that_the_package_index_serves_needs_no_other_index() -> None:
+    one = why("torch==2.1.0", python="3.12").alternatives[0]
+    assert one.commands == ("python -m pip install torch==2.2.0",)

@@ -193,7 +193,7 @@ def selected(params: Json, one: Json) -> bool:
 
 
 async def main(roles: str, log: str, *nodes: str) -> None:
-    """Serve until somebody ends this process."""
+    """Serve until someone ends this process."""
     cluster = Cluster(Path(roles), Path(log))
     for name in nodes:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {}, "status": {}}

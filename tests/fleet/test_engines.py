@@ -123,7 +123,7 @@ def test_ray_asks_three_nodes(tmp_path: Path) -> None:
 
 @contextmanager
 def kubernetes(folder: Path, roles: str, *names: str) -> Iterator[tuple[int, Path]]:
-    """Give the port of an API server with these nodes, and the file of what was asked of it."""
+    """Return the port of an API server with these nodes, and the file of what was asked of it."""
     if importlib.util.find_spec("kmock") is None:
         pytest.skip("kmock is not installed here (pip install kmock)")
     asked = folder / "asked"

@@ -33,6 +33,7 @@ TORCH_DLL = r'Error loading "C:\env\Lib\site-packages\torch\lib\{}" or one of it
         (f"OSError: [WinError 127] {TORCH_DLL.format('shm.dll')}", "framework-import-fails"),
         (r"FileNotFoundError: Could not find module 'D:\x\torch\lib\caffe2_nvrtc.dll'", "framework-import-fails"),
         (OUTDATED, "cudnn-too-old"),
+        ("torch 2.1.0, driver 450.80.02, is_available() is False", "driver-too-old-for-cuda-build"),
         ("nvidia-uvm/uvm_pmm_gpu.c:2631:5: 错误：隐式声明函数‘hmm_range_fault_begin’", "dkms-build-failed"),  # noqa: RUF001
     ],
 )
@@ -50,6 +51,8 @@ def test_what_stands_apart_is_judged_together(text: str, root: str) -> None:
         "RTX 3090 with nvidia-driver-570, nvidia-smi: No devices were found",
         "RTX 5090 with nvidia-driver-570-open, nvidia-smi: No devices were found",
         "I changed my RX 580 to an RTX 3060\nRuntimeError: No CUDA GPUs are available",
+        "torch 2.1.0, driver 450.80.02",
+        "torch 2.1.0, driver 535.54.03, is_available() is False",
     ],
 )
 def test_what_goes_together_is_not_blamed(text: str) -> None:
@@ -77,3 +80,8 @@ def test_a_table_of_nvidia_smi_beside_a_complaint_is_not_called_well(complaint: 
 @pytest.mark.parametrize("text", ["(Worker_TP0) ERROR torch.OutOfMemoryError", "running on device #0 gfx1100\nPASSED!"])
 def test_what_shows_a_gpu_at_work_is_called_well(text: str) -> None:
     assert judge(read(text), MATRIX).verdict.status is Health.HEALTHY
+
+
+def test_an_answer_of_the_past_does_not_show_a_gpu_at_work() -> None:
+    text = "torch.cuda.is_available() returns True with kernel 5.8.13 and False after the upgrade to 5.9"
+    assert judge(read(text), MATRIX).verdict.status is Health.UNKNOWN

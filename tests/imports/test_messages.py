@@ -8,7 +8,8 @@ import pytest
 
 from gpustack.imports.messages import MOST_OF_A_KIND, clean, find, laid, spoken
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.messages import TABLES, Pattern, patterns
+from tests.imports.reading import read
 
 MATRIX = Matrix()
 XID = "NVRM: Xid (PCI:0000:06:00): {}, pid=1234, name=python, it is said"
@@ -92,3 +93,29 @@ def test_indentation_that_a_tool_means_can_be_kept() -> None:
 def test_lines_of_the_kernels_log_are_nobodys_words() -> None:
     text = "kernel 6.8.0\n[  12.5] NVRM: libos kernel v3.1\nNov 21 10:02:33 rack9 kernel: nvidia: x\ndriver 550.54.14\n"
     assert [line for line in spoken(text).split("\n") if line] == ["kernel 6.8.0", "driver 550.54.14"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("RuntimeError: cudaErrorNoKernelImageForDevice", "no-kernel-image"),
+        ("CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "cuda-804"),
+        ("pynvml.NVMLError_GpuIsLost", "gpu-lost"),
+        ("health check: ERROR_LIB_RM_VERSION_MISMATCH", "nvml-mismatch"),
+        ("Cuda initialization failure with error 35.", "insufficient-driver"),
+        ("cudaGetDeviceCount() ends with error 804.", "cuda-804"),
+        ("it answers with system error 802.", "cuda-802"),
+    ],
+)
+def test_a_name_or_a_number_of_the_table_of_errors_needs_no_row_of_its_own(text: str, kind: str) -> None:
+    found = {one.kind for one in read(text).messages}
+    assert kind in found
+    rows = [row for table in TABLES for row in MATRIX.rows(table, "messages", Pattern)]
+    assert not any(row.compiled().search(text) for row in rows if row.kind == kind)
+
+
+@pytest.mark.parametrize(
+    "text", ["make: exit code 100 (cuda)", "http status 804", "CUDA 12.4, error 0.35", "MY_CUDA_ERROR_NO_DEVICES"]
+)
+def test_other_numbers_are_no_errors_of_cuda(text: str) -> None:
+    assert {one.kind for one in read(text).messages} & {"no-device", "cuda-804", "insufficient-driver"} == set()

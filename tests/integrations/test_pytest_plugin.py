@@ -76,14 +76,14 @@ def test_a_test_runs_where_what_it_needs_works(tmp_path: Path) -> None:
             "no-gpu",
             {
                 "None": r"no usable GPU here \(no-gpu\)",
-                "'cudnn'": "cudnn is not here",
+                "'cudnn'": "cudnn is not installed",
                 "'pytest'": r"no usable GPU here \(no-gpu\)",
             },
         ),
         (
             "healthy-h200",
             {
-                "('pytorch', 'tensorrt')": "tensorrt is not here",
+                "('pytorch', 'tensorrt')": "tensorrt is not installed",
                 "'onnxruntime'": "onnxruntime does not work here",
             },
         ),
@@ -138,7 +138,7 @@ def test_a_name_that_nothing_has_is_an_error_and_leaves_no_test_out(machine: str
     done = needing(machine, tmp_path, "'pytroch'", "('cudnn', 'onnxruntim')", "'no such thing'")
     assert (done.returncode, "3 errors" in done.stdout) == (1, True), done.stdout + done.stderr
     said = " ".join(done.stdout.split())
-    assert said.count("no system that gpustack knows, and no distribution in") >= 3
+    assert said.count("neither a component that gpustack knows nor a distribution in") >= 3
     assert set(re.findall(r"near it are: ([\w-]+)", said)) == {"pytorch", "onnxruntime"}
 
 

@@ -10,6 +10,7 @@ from gpustack.diagnose.engine import judge
 from gpustack.imports import load_texts
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import gpus
+from gpustack.model.facts import Component, Environment, Facts, Host, Instance, Layer, Status
 from gpustack.model.matrix_answer import Compatibility
 from gpustack.model.versions import ComputeCapability
 
@@ -50,6 +51,27 @@ def test_a_build_is_judged_by_the_code_that_it_has_there(
 ) -> None:
     answer = answering.why([asked], Given(**given), None, MATRIX)
     assert answer.verdict is verdict, [one.text for one in answer.reasons]
+
+
+def test_no_wheel_for_glibc_goes_into_an_alpine_linux() -> None:
+    seen = Instance(key="p", version="3.12.7", build=None, environment="p", facts={"musl": True, "glibc": None})
+    python = Component(
+        id="python",
+        layer=Layer.ENVIRONMENT,
+        vendor="any",
+        status=Status.PRESENT,
+        version="3.12.7",
+        build=None,
+        facts=seen.facts,
+        source="a probe",
+        instances=(seen,),
+    )
+    place = Environment(python="p", kind="system")
+    alpine = Facts(taken="", host=Host(os="Linux", machine="x86_64"), components=(python,), environments=(place,))
+    for asked in ("torch==2.8.0", "numba==0.61.0"):
+        answer = answering.why([asked], Given(), alpine, MATRIX)
+        assert answer.verdict is FAILS
+        assert any(one.text.endswith("given is musl.") for one in answer.reasons), answer.reasons
 
 
 def test_a_jetson_says_from_which_jetpack_on_it_runs_what_the_index_serves() -> None:

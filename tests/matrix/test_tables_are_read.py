@@ -14,7 +14,6 @@ SHOWN = {
     ("compilers", "cupy_packages"): "CuPy's own table of releases decides",
     ("compilers", "numba_cuda"): "one line of a documentation page, whose releases were not read",
     ("cudnn", "sublibraries"): "the probe finds the parts by what lies beside the library",
-    ("driver_branches", "modules"): "flavours by architecture decide; a GH200 is a Hopper",
     ("intel", "compute_runtime"): "what a release was built with, which is no lower limit",
     ("intel", "loaders"): "the specification of a loader limits nothing by itself",
     ("libraries", "queries"): "how a library is asked for its version: for who writes a probe",

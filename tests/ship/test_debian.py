@@ -82,7 +82,7 @@ def test_the_real_one_does_its_work_and_lintian_has_nothing_against_it(
     program = (tmp_path / "root/usr/bin/gpustack").read_text().replace("/usr/lib", f"{tmp_path}/root/usr/lib")
     asked = ("doctor", "-q", "--from", REPO / "examples/driver-too-old.json")
     done = subprocess.run([sys.executable, "-I", "-c", program, *asked], capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("✗ BROKEN: The driver is too old for pytorch"), done.stderr
+    assert done.stdout.startswith("✗ BROKEN: The driver is too old for PyTorch"), done.stderr
     if LINTIAN:
         found = subprocess.run([LINTIAN, "--fail-on", "error,warning", package], capture_output=True, check=False)
         assert found.returncode == 0, found.stdout

@@ -17,7 +17,7 @@ pytest.importorskip("cuda.core")
 
 @pytest.fixture
 def environ(driver: Path, products: str, host_kernels: Path, tmp_path: Path) -> dict[str, str]:
-    """Give what makes gpustack see the stand-in driver, and the stand-in cuBLASLt in the active environment."""
+    """Return what makes gpustack see the stand-in driver, and the stand-in cuBLASLt in the active environment."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "lib").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)

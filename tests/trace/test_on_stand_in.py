@@ -57,7 +57,7 @@ print(node.name, node.grid, node.block, node.registers, node.blocks_per_multipro
 
 @pytest.fixture(scope="session")
 def run(driver: Path, products: str, host_kernels: Path) -> Run:
-    """Give a function that traces on the stand-in driver, told by FAKE_ variables what to do."""
+    """Return a function that traces on the stand-in driver, told by FAKE_ variables what to do."""
 
     def run_(asked: Asked = USUAL, **fakes: str) -> Trace:
         return gpu.follow(asked, Silent(), environ=surroundings(driver, host_kernels, **fakes), cublaslt=products)
@@ -72,14 +72,14 @@ def surroundings(driver: Path, kernels: Path, **more: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def made(run: Run, driver: Path, products: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Path, str]:
-    """Give one trace with everything, and where its driver and its library lay: the worker's that made it."""
+    """Return one trace with everything, and where its driver and its library lay: the worker's that made it."""
     asked = Asked(precision="fp32", batches=(1, 16), timeout=150.0)
     return sharing.worked_out(tmp_path_factory, "the whole trace", lambda: (run(asked), driver, products))
 
 
 @pytest.fixture(scope="session")
 def whole(made: tuple[Trace, Path, str]) -> Trace:
-    """Give one trace with everything."""
+    """Return one trace with everything."""
     return made[0]
 
 

@@ -50,7 +50,7 @@ def pack(site: Path, out: Path) -> None:
 
 
 def install(wheel: Path, site: Path) -> None:
-    """Install the wheel and what it needs, in the versions that the tests are run with; raises where that fails."""
+    """Install the wheel and what it needs, in the versions that the tests are run with; raises if that fails."""
     asked = ("--python-version", LEAST, "--only-binary", ":all:", "--no-compile-bytecode", "--link-mode", "copy")
     command = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config", *asked)
     constraints = ("-c", str(REPO / "constraints.txt"))

@@ -54,19 +54,19 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether there are wheels for the processor, where one was named or goes with the GPU."""
+    """Return whether there are wheels for the processor that was named or goes with the GPU; else, none for x86-64."""
     system = platform(facts) or ""
     if system == "windows" and not facts.taken:
         yield from _windows(facts, matrix)
-    if not system.startswith("linux-") or not (facts.host.machine or system == ON_ARM):
-        return
-    machine = system.removeprefix("linux-")
-    for one in facts.components:
+    machine, named = system.removeprefix("linux-"), facts.host.machine or system == ON_ARM
+    for one in facts.components if system.startswith("linux-") else ():
         for copy in one.instances if any(map(asked, one.instances)) else ():
             machines, row = machines_of(one.id, copy, machine, matrix)
-            if row:
+            if row and (named or machine not in machines):
                 kept = Kept.OK if machine in machines else UNFIT.get(one.id, Kept.BROKEN)
-                fit = Fit(kept=kept, needs=f"Linux on {' or '.join(machines)}", found=machine, row=row)
+                found = machine if named else f"{machine}, as no other was named"
+                needs = f"Linux on {' or '.join(machines)}" if machines else "a system other than Linux"
+                fit = Fit(kept=kept, needs=needs, found=found, row=row)
                 yield edge(one.id, "machine", "platform", fit, copy.environment)
 
 

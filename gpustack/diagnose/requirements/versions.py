@@ -59,6 +59,7 @@ IN_WORDS = "(in words)"  # how the source of what people wrote themselves ends
 COMPILERS = frozenset({"gcc", "clang"})  # whose version reads the same in words and as they print it
 WELL = ("fine-said", "cuda-works-said")
 GPUS = frozenset({"gpu", "amd-gpu", "intel-gpu"})
+DRIVER, UNUSED = "cuda", ("cuda-available-false", "no-device", "gpu-unused-said", "cuda-fails-said")
 KINDS = frozenset({"accelerator", "architecture", "host-compiler", "python", "toolkit"})
 
 
@@ -69,8 +70,9 @@ def in_words(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     if len(alone & GPUS) > 1 or heard(facts, *WELL):
         return
     question = replace(facts, components=tuple(_asked(one) if one.id in named else one for one in facts.components))
+    kinds = KINDS | ({DRIVER} if heard(facts, *UNUSED) else set())  # the build that pip takes, where CUDA fails
     for one in draw(question, matrix):
-        if one.status is Kept.BROKEN and one.kind in KINDS and {one.from_, one.to} <= named | (COMPILERS & alone):
+        if one.status is Kept.BROKEN and one.kind in kinds and {one.from_, one.to} <= named | (COMPILERS & alone):
             yield one
 
 

@@ -55,7 +55,7 @@ MAKERS = {"amd": "AMD", "intel": "Intel"}
 def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is a GPU whose stack gpustack has not examined.
 
-    The bus shows an AMD or Intel GPU, and nothing is known about its kernel driver, libraries and frameworks: the facts
+    The bus shows an AMD or Intel GPU, but nothing is known about its kernel driver, libraries and frameworks: the facts
     come from a version that did not examine them, the probe failed, or a text only mentions the bus. So neither health
     nor a fault can be reported.
     """
@@ -288,7 +288,7 @@ def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The shared memory of this container (/dev/shm) is too small for several GPUs.
 
     Docker gives a container 64 MB of it by default. NCCL passes data between the processes of several GPUs through it,
-    and PyTorch's data loaders give batches through it: both die with "No space left on device" or a bus error. Start
+    and PyTorch's data loaders pass batches through it: both die with "No space left on device" or a bus error. Start
     the container with more of it, or with the host's.
     """
     held, many = number(told(facts, "limits"), "shm_bytes"), len(gpus(facts))

@@ -92,7 +92,7 @@ def _onnxruntime(facts: Facts) -> bool:
 
 
 def _offers_no_gpu(facts: Facts) -> bool:
-    """Return whether ONNX Runtime lists its providers without CUDA's, and somebody wants that one."""
+    """Return whether ONNX Runtime lists its providers without CUDA's, and someone wants that one."""
     listed = holding(facts, "ort-providers", "providers")
     wanted = [one for one in listed if "CUDA" in one.line.replace(one.values["providers"], "")]
     return bool(wanted) and not any(re.search("CUDA|Tensorrt|Dml", one.values["providers"]) for one in listed)
@@ -159,7 +159,7 @@ def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _usual_on_windows(facts: Facts) -> tuple[Message, ...]:
-    """Return the command that took PyTorch from the usual index on Windows, whose builds are for the CPU alone there.
+    """Return the command that took PyTorch from the usual index on Windows, whose builds are CPU-only there.
 
     Of a PyTorch whose version or CUDA is known, the facts say more.
     """
@@ -297,13 +297,13 @@ def _cards(facts: Facts) -> bool:
 
 
 def _asked_in_vain(build: Build) -> bool:
-    """Return whether somebody asked PyTorch after its GPU and its CUDA, and it had neither."""
+    """Return whether someone asked PyTorch after its GPU and its CUDA, and it had neither."""
     held = build.copy.facts
     return flag(held, "asked") is True and flag(held, "available") is False and not text(held, "build_from")
 
 
 def _other_than_asked(build: Build) -> bool:
-    """Return whether somebody asked the installer for a build with CUDA, and this came of it."""
+    """Return whether someone asked the installer for a build with CUDA, and this came of it."""
     return build.accelerator == "cpu" and text(build.copy.facts, "asked_cuda") is not None
 
 

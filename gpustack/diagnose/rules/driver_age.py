@@ -49,7 +49,7 @@ NAMED_CUDA = re.compile(r"-cu(?:da)?(\d{2})x?$")
 
 
 def complained(facts: Facts) -> bool:
-    """Return whether a program said that the driver is too old, or something that this mostly means."""
+    """Return whether a program said that the driver is too old, or something that this usually means."""
     well = heard(facts, *NO_DRIVER_AT_ALL, "cuda-available-true")
     return heard(facts, *OUTRIGHT) or (heard(facts, *MAYBE) and not well) or _named(facts)
 
@@ -339,10 +339,10 @@ def _ptx(facts: Facts, name: str) -> tuple[int, int] | None:
 
 @rule("cuda-bindings-newer-than-driver", Layer.RUNTIME, "cuda-bindings", Severity.WARNING)
 def cuda_bindings_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """cuda-bindings is for a newer CUDA major version than the driver supports, and loses functions there.
+    """cuda-bindings is for a newer CUDA major version than the driver supports, so some of its functions fail.
 
-    cuda-bindings asks the driver for each function by the CUDA version that brought its newest form, and has no older
-    form. On an older driver some calls fail when they are made (event timing), others only give a warning. Install the
+    cuda-bindings requests each function from the driver by the CUDA version of its newest form, and has no older form.
+    On an older driver some calls fail when they are made (event timing), others only give a warning. Install the
     release of cuda-bindings for the driver's CUDA major, or update the driver.
     """
     highest = driver_cuda(facts, matrix)

@@ -350,7 +350,7 @@ def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     explained_by=("cudnn-two-copies", "cudnn-too-old", "cudnn-shadowed-by-ld-library-path", *WRONG_LIBRARIES, *NAMED),
 )
 def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A framework or a library for the GPU cannot be imported at all, GPU or none.
+    """A framework or a library for the GPU cannot be imported at all, with or without a GPU.
 
     gpustack --deep imports each in a process of its own. This import failed, which no GPU and no driver can fix: a
     library that it needs is missing or the wrong one, or the installation is damaged. Its own message is below. If

@@ -176,7 +176,7 @@ def jetson_torches(matrix: Matrix, capability: ComputeCapability, jetpack: str |
 
 
 def line_of(matrix: Matrix, product: str) -> ProductLine | None:
-    """Return the product line of a name as a tool or a person writes it, or None where it is not sure."""
+    """Return the product line of a name as a tool or a person writes it, or None if it is not sure."""
     words = plain(product)
     if _shared_by(matrix, {words}):
         return None
@@ -184,19 +184,19 @@ def line_of(matrix: Matrix, product: str) -> ProductLine | None:
 
 
 def capability_of(matrix: Matrix, product: str) -> ComputeCapability | None:
-    """Return the compute capability of a product by its name, or None where the name alone does not tell."""
+    """Return the compute capability of a product by its name, or None if the name alone does not tell."""
     found = line_of(matrix, product)
     return found.capability if found else None
 
 
 def class_of(matrix: Matrix, product: str) -> str | None:
-    """Return what a product is made for: datacenter, workstation, consumer, embedded; None where it is not known."""
+    """Return what a product is made for: datacenter, workstation, consumer, embedded; None if it is not known."""
     found = line_of(matrix, product)
     return found.kind if found else None
 
 
 def ambiguity_of(matrix: Matrix, product: str) -> SharedName | None:
-    """Return why a name does not tell the compute capability, or None where it is not such a name."""
+    """Return why a name does not tell the compute capability, or None if it is not such a name."""
     return _shared_by(matrix, {plain(product)})
 
 

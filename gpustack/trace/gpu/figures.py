@@ -149,7 +149,7 @@ def _kernels(stage: Stage) -> None:
 def _overlap(stage: Stage) -> None:
     """Say how copies and kernels go on at the same time, and that the answer is right all the same."""
     if chunks(stage.model.batch) == 1:
-        stage.telling.say("without", name="overlap", reason=f"a batch of {stage.model.batch} cannot be cut")
+        stage.telling.say("without", name="overlap", reason=f"a batch of {stage.model.batch} cannot be split")
         return
     ctypes.memset(stage.answer.address, 0xFF, stage.model.output.count * stage.model.width)
     seen = overlap(stage, stage.answer)

@@ -109,7 +109,7 @@ def _ready(stage: Stage, page: Page) -> None:
     begun = clock()
     runner()
     card.settle()
-    page.figure("first pass", clock() - begun, "s", "after each launch was made ready and run once")
+    page.figure("first pass", clock() - begun, "s", "after each launch was prepared and run once")
     _graph(stage, page)
     page.libraries += mapped(versions={"cublasLt": str(library.get("library_version", "")) or None})
 
@@ -132,7 +132,7 @@ def _graph(stage: Stage, page: Page) -> None:
 def chosen(stage: Stage, work: Multiply, ways: list[tuple[Product, Run]]) -> int:
     """Return the place of the fastest of several ways to make a product, by a short train of each."""
     if not ways:
-        stage.desk.lab.skip(f"cuBLASLt knows no way to make {work.layer} on this GPU")
+        stage.desk.lab.skip(f"cuBLASLt has no way to compute {work.layer} on this GPU")
     times = []
     for _, run in ways:
         stage.desk.timer.first(run)

@@ -202,7 +202,9 @@ class Run:
         self.teller.figure(
             "layers one after the other", sum(one["seconds"] for one in rows), "s", "each compiled alone"
         )
-        self.teller.why.append("times of layers include the host's share: each was compiled, started and awaited alone")
+        self.teller.why.append(
+            "times of layers include the host's share: each was compiled, started and awaited separately"
+        )
 
     def out(self) -> None:
         """Step 6."""
