@@ -47,8 +47,7 @@ def entry(finding: str) -> str:
     """Return one finding: its anchor, its title, its paragraphs, and where its rule stands."""
     title, *rest = topics.text(finding)
     ruled = finding in rulebook.ids()
-    module = rulebook.module_of(finding) if ruled else topics.__name__
-    file = module.replace(".", "/") + ".py"
+    file = rulebook.file_of(finding) if ruled else topics.__name__.replace(".", "/") + ".py"
     said = "\n\n".join((f"**{plain(title)}**", *map(plain, rest)))
     return f'<a id="{finding}"></a>\n\n## {finding}\n\n{said}\n\n[its {"rule" if ruled else "text"}](../{file})\n'
 

@@ -12,7 +12,7 @@ from gpustack.diagnose import driver_packages
 from gpustack.diagnose.machine.frameworks import JETPACK, jetpack
 from gpustack.diagnose.machine.inventory import on_windows
 from gpustack.diagnose.machine.values import copies
-from gpustack.diagnose.requirements.edges import asked
+from gpustack.diagnose.requirements.fits import asked
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import amd_intel, drivers, gpus
 from gpustack.model.facts import Component, Environment, Facts, Host, Instance, Layer, Status

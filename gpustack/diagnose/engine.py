@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gpustack import __version__
-from gpustack.diagnose import another_environment, deep_messages, requirements
+from gpustack.diagnose import another_environment, requirements
 from gpustack.diagnose.candidates import candidates, settled
 from gpustack.diagnose.causes import cause_of
 from gpustack.diagnose.evidence import unseen, weighed
@@ -16,9 +16,8 @@ from gpustack.diagnose.machine.inventory import FRAMEWORKS, any_gpu, builds, gpu
 from gpustack.diagnose.machine.messages import MESSAGE, heard
 from gpustack.diagnose.machine.values import flag
 from gpustack.diagnose.machine.views import alone, each, inside, whole
-from gpustack.diagnose.requirements import broken, in_words
-from gpustack.diagnose.requirements.in_words import IN_WORDS
-from gpustack.diagnose.requirements.versions import draw
+from gpustack.diagnose.requirements import broken
+from gpustack.diagnose.requirements.versions import IN_WORDS, draw, in_words
 from gpustack.diagnose.rule import Rule
 from gpustack.diagnose.rulebook import asked
 from gpustack.model.facts import AT_WORK, Layer, Status, Unseen
@@ -66,18 +65,18 @@ PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
 
 def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Report:
     """Return the report on these facts: the same for the same facts, wherever they were taken."""
-    facts = complete(deep_messages.implied(facts, matrix), matrix)
+    facts = complete(exercised.implied(facts, matrix), matrix)
     own = alone(facts)
     failures: list[Unseen] = []
     held = _said(requirements.outcomes, facts, matrix, failures)
     drawn = _said(draw, facts, matrix, failures)
     judging = Judging(matrix=matrix, purpose=purpose, held=held, drawn=drawn, failures=failures)
-    findings = everything = _found(deep_messages.heard(own, matrix), judging)
+    findings = everything = _found(exercised.recognised(own, matrix), judging)
     if not facts.taken and not _looked(facts) and not any(one.severity in AT_FAULT for one in findings):
-        judging = replace(judging, drawn=(*drawn, *_said(in_words.contracts, facts, matrix, failures)))
-        findings = everything = _found(deep_messages.heard(own, matrix), judging)
+        judging = replace(judging, drawn=(*drawn, *_said(in_words, facts, matrix, failures)))
+        findings = everything = _found(exercised.recognised(own, matrix), judging)
     if own is not facts:
-        everything = _found(deep_messages.heard(facts, matrix), judging)
+        everything = _found(exercised.recognised(facts, matrix), judging)
     others = _beside(findings, everything)
     contracts = (*judging.drawn, *requirements.contracts(held))
     works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))

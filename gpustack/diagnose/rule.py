@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from typing import TYPE_CHECKING, TypeAlias
 
-from gpustack.model.report import Confidence, Finding
+from gpustack.model.report import Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Layer
-    from gpustack.model.report import Because, Fix, Row, Severity
+    from gpustack.model.report import Because, Fix, Row
 
     Predicate: TypeAlias = Callable[[Facts, Matrix], Iterable[Finding]]
 
@@ -78,7 +78,7 @@ def rule(
     id_: str,
     layer: Layer,
     component: str,
-    severity: Severity,
+    severity: Severity = Severity.ERROR,
     *,
     in_one_python: bool = False,
     from_messages: bool = False,

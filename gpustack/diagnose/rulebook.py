@@ -8,8 +8,7 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import another_environment
-from gpustack.diagnose.requirements import of_gpus, of_versions
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements.records import by_id, texts
 from gpustack.diagnose.rule import Rule
 from gpustack.diagnose.rules import FAMILIES
 
@@ -47,17 +46,17 @@ def asked(facts: Facts) -> list[Rule]:
 
 def required() -> tuple[str, ...]:
     """Return the ids of findings that rows of requirements alone yield."""
-    return tuple(name for name, one in RECORDS.items() if one.doc)
+    return tuple(name for name, one in by_id().items() if one.doc)
 
 
 def ids() -> tuple[str, ...]:
     """Return the ids of all findings about a machine."""
-    return (*rules(), *required(), *of_versions.TEXTS, *AFTERWARDS)
+    return (*rules(), *required(), *texts(), *AFTERWARDS)
 
 
 def explained_by(finding: str) -> tuple[str, ...]:
     """Return the findings that one may follow from, the likeliest first."""
-    record = rules().get(finding) or RECORDS.get(finding)
+    record = rules().get(finding) or by_id().get(finding)
     return record.explained_by if record else ()
 
 
@@ -65,16 +64,16 @@ def explain(finding: str) -> str | None:
     """Return what a finding means, why it hurts and how to fix it; None where none has this id."""
     if finding in rules():
         return rules()[finding].explanation
-    record = RECORDS.get(finding)
-    return record.doc if record else {**of_versions.TEXTS, **AFTERWARDS}.get(finding)
+    record = by_id().get(finding)
+    return cleandoc(record.doc or "") if record else {**texts(), **AFTERWARDS}.get(finding)
 
 
-def module_of(finding: str) -> str:
-    """Return the name of the module that a finding comes from."""
+def file_of(finding: str) -> str:
+    """Return the file that says what a finding is, from the root of a checkout."""
     if finding in rules():
-        return rules()[finding].predicate.__module__
-    if finding in AFTERWARDS:
-        return another_environment.__name__
-    if finding in of_versions.TEXTS:
-        return of_versions.__name__
-    return f"{of_gpus.__package__}.{'of_gpus' if finding in of_gpus.RECORDS else 'of_machine'}"
+        module = rules()[finding].predicate.__module__
+    elif finding in AFTERWARDS:
+        module = another_environment.__name__
+    else:
+        return "compat-matrix/findings.toml"
+    return f"{module.replace('.', '/')}.py"

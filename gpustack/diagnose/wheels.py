@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, installing
 from gpustack.diagnose.change_sets import FAMILY, change_set, place
+from gpustack.diagnose.installing import clause, pinned
+from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.extensions import SOURCES, distribution_of
 from gpustack.diagnose.machine.frameworks import torch, torch_cuda, torch_version
-from gpustack.diagnose.pinning import clause, pinned
 from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.matrix.subjects.torch import companions
 from gpustack.model.command import (
@@ -31,6 +32,8 @@ from gpustack.model.report import Fix, Kept
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpustack.diagnose.machine.extensions import Extension
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
@@ -184,4 +187,57 @@ def _again(
     return (
         sh("{again} {wheel}", again=again, wheel=wheel),
         sh(NO_WHEEL, again=again, name=DISTRIBUTION(wanted), wheel=wheel),
+    )
+
+
+# Paddle's own index; its build for CUDA 12.6 wants a driver of 550.54.14, that for 11.8 one of 450.80.02.
+# Source: Paddle's installation guide, pip on Linux.
+PADDLE, PADDLE_INDEX = "paddlepaddle", "https://www.paddlepaddle.org.cn/packages/stable"
+PADDLE_CUDA = CudaVersion(12, 4)  # of driver 550
+# Of a framework for NVIDIA's GPUs: what is removed, what is installed, and the check.
+INSTALLED: Mapping[str, tuple[str, tuple[str, ...], str, Command]] = {
+    "jax": (
+        "Install JAX with its CUDA plugin.",
+        (),
+        "jax[cuda12]",
+        sh('python -c "import jax; print(jax.devices())"'),
+    ),
+    "tensorflow": (
+        "Install the CUDA build (on Windows only TensorFlow up to 2.10 has one, or use WSL2).",
+        ("tensorflow-cpu",),
+        "tensorflow[and-cuda]",
+        sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
+    ),
+    "onnxruntime": (
+        "Install onnxruntime-gpu instead of onnxruntime.",
+        ("onnxruntime",),
+        "onnxruntime-gpu",
+        sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
+    ),
+}
+NIX = fixes.advice(
+    "Use torch-bin (formerly pytorch-bin), or set cudaSupport = true in the nixpkgs configuration.",
+    sh("nix-shell -p python3Packages.torch-bin"),
+    verify=fixes.TORCH_SEES,
+)
+
+
+def with_gpu_code(component: str, facts: Facts, matrix: Matrix) -> Fix:
+    """Return how the build of a framework with GPU code is installed instead of the one without."""
+    text_, without, wanted, verify = INSTALLED[component]
+    removed = tuple(sh("python -m pip uninstall -y {name}", name=DISTRIBUTION(one)) for one in without)
+    added = sh("python -m pip install {wanted}", wanted=pinned(wanted, facts, matrix))
+    return fixes.advice(text_, *removed, added, verify=verify)
+
+
+def paddle(facts: Facts, matrix: Matrix) -> Fix:
+    """Return how PaddlePaddle with GPU code is installed: from its own index, by the CUDA of the driver."""
+    highest = naming.cuda_of_driver(facts, matrix)
+    tag = BUILD_TAG("cu118" if highest and highest < PADDLE_CUDA else "cu126")
+    index = sh("python -m pip install paddlepaddle-gpu -i {index}/{tag}/", index=ADDRESS(PADDLE_INDEX), tag=tag)
+    return fixes.advice(
+        "Install the CUDA build from Paddle's own index; its installation guide has one for each CUDA version.",
+        sh("python -m pip uninstall -y paddlepaddle"),
+        index,
+        verify=sh('python -c "import paddle; paddle.utils.run_check()"'),
     )

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,7 @@ from gpustack.collect import catalogue
 from gpustack.collect.catalogue import System
 from gpustack.diagnose import rulebook
 from gpustack.diagnose.requirements.counts import ENDS
-from gpustack.diagnose.requirements.records import Record
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements.records import Record, by_id
 from gpustack.diagnose.rule import Rule
 from gpustack.imports.deadline import OutOfTime, within
 from gpustack.matrix import Matrix
@@ -25,8 +23,7 @@ from gpustack.matrix import facts as schema
 from gpustack.matrix.subjects.health import Alike, Count, Duty, Limit, State
 from gpustack.matrix.subjects.known_bad import KnownBad
 from gpustack.matrix.subjects.messages import STATUS, Pattern
-from gpustack.model.command import Command
-from gpustack.model.facts import JsonValue, Layer
+from gpustack.model.facts import JsonValue
 from gpustack.model.reading import key, made
 from gpustack.model.report import Finding
 from gpustack.model.rows import Stated
@@ -56,35 +53,11 @@ KEYS = ("schema", "name", "version", "summary", "systems", "facts", *ROWS, "find
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
-    """What a finding of a plugin's rows says: a block of its own in ``plugin.toml``."""
+class Text(Record):
+    """What a finding of a plugin's rows says, in the form of ours: a block of its own in ``plugin.toml``."""
 
     id: str
-    layer: Layer
-    component: str
-    remedy: str
     doc: str
-    verify: str
-    commands: tuple[str, ...] = ()
-    needs_root: bool = False
-    needs_reboot: bool = False
-    explained_by: tuple[str, ...] = ()
-
-    @property
-    def record(self) -> Record:
-        """It as a record of ours; its commands are the plugin's own words, with nothing of the machine in them."""
-        typed = tuple(map(Command, self.commands))
-        return Record(
-            layer=self.layer,
-            component=self.component,
-            remedy=self.remedy,
-            commands=lambda _gpu: typed,
-            verify=lambda _gpu: Command(self.verify),
-            needs_root=self.needs_root,
-            needs_reboot=self.needs_reboot,
-            doc=cleandoc(self.doc),
-            explained_by=self.explained_by,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +141,7 @@ def use(plugin: Plugin) -> None:
     """Add what a plugin brings to what is asked and judged from now on."""
     catalogue.ADDED.extend(plugin.systems)
     rulebook.ADDED.update({one.id: one for one in plugin.rules})
-    RECORDS.update({one.id: one.record for one in plugin.findings})
+    by_id().update({one.id: one for one in plugin.findings})
     for part, (_, table) in ROWS.items():
         tables.ADDED[table, part] = [*tables.ADDED.get((table, part), ()), *map(_thawed, getattr(plugin, part))]
     tables.ADDED["facts", "facts"] = {**dict(tables.ADDED.get(("facts", "facts"), {})), **plugin.facts}

@@ -11,8 +11,7 @@ import pytest
 
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.requirements import broken
-from gpustack.diagnose.requirements.of_versions import PAIRS, SPOKEN, TEXTS
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements.records import by_id, pairs, spoken, texts
 from gpustack.diagnose.rulebook import ids
 from gpustack.model.report import Contract, Finding, Kept, Purpose, Report, Severity
 from tests import drawn
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 GRAVE = {Severity.ERROR, Severity.WARNING}
-OF_REQUIREMENTS = {*RECORDS, *SPOKEN, *TEXTS}
+OF_REQUIREMENTS = {*by_id(), *spoken(), *texts()}
 BLACKWELL = {"cc": "12.0", "name": "NVIDIA GeForce RTX 5090"}
 
 
@@ -119,7 +118,7 @@ def test_a_requirement_that_no_rule_speaks_of_is_reported_unless_it_hurts_nobody
     facts: Facts, finding: str | None
 ) -> None:
     made = report(facts)
-    grave = [one for one in made.findings if one.severity in GRAVE and one.id in {*SPOKEN, *TEXTS}]
+    grave = [one for one in made.findings if one.severity in GRAVE and one.id in {*spoken(), *texts()}]
     assert [one.key for one in grave] == ([finding] if finding else [])
     assert list(unpaired(made)) == []
 
@@ -164,4 +163,4 @@ def test_what_a_rule_says_already_is_said_once() -> None:
 
 
 def test_every_record_is_of_a_finding_that_is_known() -> None:
-    assert {how.finding for how in PAIRS.values()} | set(SPOKEN) <= set(ids())
+    assert {how.finding for how in pairs().values()} | set(spoken()) <= set(ids())

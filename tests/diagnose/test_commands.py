@@ -24,6 +24,7 @@ from gpustack.ask.subjects import Subject
 from gpustack.diagnose import fixes
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.machine import containers
+from gpustack.diagnose.requirements import records
 from gpustack.diagnose.rules import architectures
 from gpustack.errors import GpustackError
 from gpustack.imports import load
@@ -31,7 +32,6 @@ from gpustack.model import command
 from gpustack.model.command import GPU, KERNEL, MODULE, PATH, PYTHON, UNIT, VERSION, requirement, sh
 from gpustack.model.facts import Facts, Host
 from gpustack.model.report import Fix
-from gpustack.plugins import reading
 from tests.diagnose.test_rules import MATRIX, recorded
 from tests.recorded import facts_of
 from tests.wide import WIDE, sample, wide
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 SOURCES = sorted(Path(assets.__file__).parent.rglob("*.py"))
 MAKER = Path(command.__file__)
-PLUGIN = Path(reading.__file__)  # whose commands are its own words, as they were checked when it was read
+TABLE = Path(records.__file__)  # whose commands are those of our own table, and of a plugin's
 SOME = 0.2  # of the words of a paste carry a payload
 QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
 ROUNDS = 6 if WIDE else 1  # how often each machine is spoilt
@@ -104,7 +104,7 @@ def hold(path: Path) -> None:
         for one in node.targets
         if isinstance(one, ast.Name)
     }
-    if path not in {MAKER, PLUGIN}:
+    if path not in {MAKER, TABLE}:
         assert not list(calls(tree, "Command", "Word")), f"{path}: only the maker of commands makes one"
         assert "NewType" not in path.read_text("utf-8")
     makers = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == command.__name__]
@@ -128,9 +128,28 @@ def test_the_tables_of_templates_are_literals() -> None:
         *gcc,
         containers.AMD,
         *(template for _, template in architectures.OTHERS.values()),
+        *written(),
     ]
     for template in templates:
         assert not re.search(r"\{\w+\}", "".join(QUOTED.findall(template)))
+
+
+def written() -> Iterator[str]:
+    """Yield every command of the table of findings."""
+    for record in records.by_id().values():
+        yield from (*record.commands, record.verify)
+    yield from (one for pair in records.pairs().values() for one in pair.commands)
+
+
+def test_a_command_of_the_table_of_findings_names_a_gpu_and_nothing_else() -> None:
+    assert {field for one in written() for field in re.findall(r"\{[^}]*\}", one)} == {
+        *("{gpu}", "{place}", "{headers}", "{reinstall}")
+    }
+    for one in written():
+        whole, own = records.typed(one, None), records.typed(one, "0000:01:00.0")
+        assert "[" not in whole + own
+        assert ("0000:01:00.0" in own) is bool(re.search(r"\{(gpu|place)\}", one))
+    assert records.typed("nvidia-smi -q[ -i {gpu}]", "$(>PWN)") == "nvidia-smi -q -i INDEX"
 
 
 def test_a_value_of_the_wrong_kind_leaves_a_blank_that_the_advice_explains() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.diagnose import requirements
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements.records import by_id
 from gpustack.diagnose.rulebook import ids, required
 from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.codes import Number, xids
@@ -111,9 +111,9 @@ def test_every_row_is_broken_by_a_planted_fault() -> None:
 
 
 def test_every_row_has_a_record_and_every_record_a_row() -> None:
-    assert {row.finding for row in ROWS} | {"gpu-xid", "gpu-far-from-network"} == set(RECORDS)
-    assert set(required()) == {name for name, one in RECORDS.items() if one.doc}
-    assert set(RECORDS) <= set(ids())
+    assert {row.finding for row in ROWS} | {"gpu-xid", "gpu-far-from-network"} == set(by_id())
+    assert set(required()) == {name for name, one in by_id().items() if one.doc}
+    assert set(by_id()) <= set(ids())
     assert len({row.name for row in ROWS}) == len(ROWS)
     assert len({row.row.text for row in ROWS}) == len(ROWS)
 
@@ -291,7 +291,7 @@ def test_an_xid_that_asks_for_a_reset_is_an_error_until_the_driver_says_that_non
 
 @pytest.mark.parametrize("finding", required())
 def test_a_record_says_what_was_seen_why_it_hurts_and_what_to_do(finding: str) -> None:
-    first, _, rest = (RECORDS[finding].doc or "").partition("\n\n")
+    first, _, rest = (by_id()[finding].doc or "").partition("\n\n")
     assert first.endswith(".")
     assert "\n" not in first
     assert len(re.findall(r"[.:;]", rest)) >= 2

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose import deep_messages
 from gpustack.diagnose.fixes import DRIVERS
+from gpustack.diagnose.machine import exercised
 from gpustack.model.report import Confidence, Health, Severity
 from tests.build import (
     MATRIX,
@@ -117,8 +117,8 @@ def test_a_log_is_held_against_messages_only_where_it_speaks_of_trouble() -> Non
         "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.159.04",
     )
     quiet, loud = healthy(log(*usual)), healthy(log(*usual, "NVRM: RmInitAdapter failed! (0x62:0x40:1860)"))
-    assert deep_messages.heard(quiet, MATRIX) is quiet
-    assert "rminit-failed" in {one.kind for one in deep_messages.heard(loud, MATRIX).messages}
+    assert exercised.recognised(quiet, MATRIX) is quiet
+    assert "rminit-failed" in {one.kind for one in exercised.recognised(loud, MATRIX).messages}
 
 
 def test_nouveau_on_one_gpu_of_two_is_a_warning() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose.machine.image_requirements import cuda, refused
+from gpustack.diagnose.machine.containers import cuda_of_image, refused_by_image
 from tests.build import MATRIX, gpu, healthy, ids, machine, merged, on, seen
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ USUAL = "cuda>=12.8 brand=tesla,driver>=535,driver<536 brand=geforcertx,driver>=
 
 def wanting(facts: Facts, wanted: str, **more: str) -> str | None:
     image = seen("image", {"variables": {"NVIDIA_REQUIRE_CUDA": wanted, **more}})
-    return refused(merged(facts, image), MATRIX)
+    return refused_by_image(merged(facts, image), MATRIX)
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_a_requirement_can_be_switched_off_and_unknown_machines_are_not_refused(
     assert wanting(on("525.147.05", 12000), USUAL, NVIDIA_DISABLE_REQUIRE="1") is None
     assert wanting(on("525.147.05", 12000), USUAL, NVIDIA_DISABLE_REQUIRE="0") == USUAL
     assert wanting(machine(), USUAL) is None
-    assert refused(healthy(), MATRIX) is None
+    assert refused_by_image(healthy(), MATRIX) is None
     assert "container-requires-newer-driver" not in ids(healthy(seen("image", {"variables": {}})))
 
 
 def test_the_cuda_version_that_is_asked_for_first_is_named() -> None:
-    assert [cuda(wanted) for wanted in (USUAL, "brand=x,cuda>=11.0", "driver>=5", "xcuda>=1.0")] == [
+    assert [cuda_of_image(wanted) for wanted in (USUAL, "brand=x,cuda>=11.0", "driver>=5", "xcuda>=1.0")] == [
         "12.8", "11.0", None, None,
     ]  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from gpustack.bench import suite
 from gpustack.diagnose import rulebook
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements.records import by_id
 from gpustack.explain import topics
 from gpustack.matrix import Matrix
 from gpustack.matrix.spelling import squash
@@ -128,7 +128,7 @@ def leads() -> tuple[NumberLeads, ...]:
 
 def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
     """When this fails: a new rule wants a row among the ``places`` of compat-matrix/terms.toml."""
-    for finding, record in RECORDS.items():
+    for finding, record in by_id().items():
         place = place_of(MATRIX, finding)
         assert finding in rulebook.rules() or (place is not None and place.layer is record.layer), finding
     for finding, rule in rulebook.rules().items():

@@ -12,7 +12,7 @@ from gpustack import matrix as tables
 from gpustack import plugins
 from gpustack.collect import catalogue
 from gpustack.diagnose import rulebook
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements.records import by_id
 from gpustack.matrix import facts as schema
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/plugin/gpustack_example"
@@ -21,14 +21,12 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples/plugin/gpustack_exampl
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let what a test loads be gone after it."""
-    records = dict(RECORDS)
     monkeypatch.setattr(plugins, "LOADED", plugins.Loaded())
     for module, empty in ((catalogue, []), (rulebook, {}), (tables, {})):
         monkeypatch.setattr(module, "ADDED", empty)
     schema.schema.cache_clear()
     yield
-    RECORDS.clear()
-    RECORDS.update(records)
+    by_id.cache_clear()
     schema.schema.cache_clear()
 
 

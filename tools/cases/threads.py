@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements.records import by_id
 from gpustack.diagnose.rulebook import rules
 from gpustack.imports import load_texts
 from gpustack.model.facts import Layer
@@ -50,7 +50,7 @@ def _case(row: Mapping[str, Any], file: Path) -> Case:
         raise ValueError(f"{file}: {row['id']} has no texts")
     if "#" not in row["source"]:
         raise ValueError(f"{file}: {row['id']} names no thread as owner/repository#number")
-    rule, record = rules().get(cause), RECORDS.get(cause)
+    rule, record = rules().get(cause), by_id().get(cause)
     if not (rule or record or cause.startswith(WELL)):
         raise ValueError(f"{file}: {row['id']} has the cause {cause}, which no finding has")
     layer = rule.layer if rule else record.layer if record else Layer.APPLICATION

@@ -5,16 +5,16 @@ Nothing that was seen is changed; what is added says by what it is known (``cc_f
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import intel
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import builds, driver_release
 from gpustack.diagnose.machine.libraries import used
-from gpustack.diagnose.machine.values import flag, number, table, text, texts
-from gpustack.diagnose.rules.cuda_start import winner
+from gpustack.diagnose.machine.values import flag, items, number, table, text, texts, told
 from gpustack.matrix.subjects import amd_intel, frameworks, gpus, torch
+from gpustack.model.versions import DriverRelease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,8 +30,8 @@ SLOWED = {
     0x40: "hw_thermal_slowdown",
     0x80: "hw_power_brake_slowdown",
 }
-LOADED = {"cudnn": "libcudnn", "nccl": "libnccl", "cublas": "libcublas"}  # libraries that frameworks load
 BY_NAME = "its name"
+LOADED = {"cudnn": "libcudnn", "nccl": "libnccl", "cublas": "libcublas"}  # libraries that frameworks load
 BY_PLATFORM = "what a plain install takes on this platform"
 BY_RELEASE = "the matrix row of this build"
 
@@ -53,13 +53,6 @@ def complete(facts: Facts, matrix: Matrix) -> Facts:
     return facts if components == facts.components else replace(facts, components=components)
 
 
-def _each(
-    component: Component, make: Callable[[Instance, Facts, Matrix], Instance], facts: Facts, matrix: Matrix
-) -> Component:
-    copies = tuple(make(copy, facts, matrix) for copy in component.instances)
-    return component if copies == component.instances else replace(component, instances=copies)
-
-
 def _in_use(component: Component, facts: Facts) -> Component:
     """Return a library with the copy first that the first framework loads, which a search path may choose."""
     file = LOADED.get(component.id)
@@ -71,6 +64,13 @@ def _in_use(component: Component, facts: Facts) -> Component:
         return component
     others = tuple(one for one in component.instances if one is not copy)
     return replace(component, version=copy.version, build=copy.build, path=copy.path, instances=(copy, *others))
+
+
+def _each(
+    component: Component, make: Callable[[Instance, Facts, Matrix], Instance], facts: Facts, matrix: Matrix
+) -> Component:
+    copies = tuple(make(copy, facts, matrix) for copy in component.instances)
+    return component if copies == component.instances else replace(component, instances=copies)
 
 
 def _gpu(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
@@ -159,3 +159,34 @@ def _name(kind: str, sm: str, suffix: str) -> str:
 
 def _with(copy: Instance, **more: JsonValue) -> Instance:
     return replace(copy, facts={**{name: value for name, value in more.items() if value is not None}, **copy.facts})
+
+
+ELSEWHERE = "known folder"  # not on the loader's way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compat:
+    """The compat libcuda that the loader finds first, and the driver branches that its own note names."""
+
+    path: str
+    release: DriverRelease | None
+    branches: tuple[int, ...]
+
+    def pairs(self, driver: DriverRelease) -> bool | None:
+        """Return whether it pairs with a kernel driver, by its note; None where it has none that says."""
+        if not self.branches:
+            return None
+        return driver.branch in self.branches and (self.release is None or self.release.branch >= driver.branch)
+
+
+def winner(facts: Facts) -> Compat | None:
+    """Return the compat libcuda that was loaded, or that the loader would take; None where it takes another."""
+    libcuda = told(facts, "libcuda")
+    on_path = [one for one in items(libcuda, "copies") if text(one, "found_by") != ELSEWHERE]
+    path = text(libcuda, "path") or next((text(one, "real") for one in on_path), None) or ""
+    copy = next((one for one in items(libcuda, "copies") if text(one, "real") == path), None)
+    loaded = text(libcuda, "kind") if text(libcuda, "path") else None
+    if "compat" not in {loaded, text(copy, "kind")} and "/compat/" not in path:
+        return None
+    branches = tuple(one for one in items(copy, "note", "drivers") if isinstance(one, int))
+    return Compat(path=path, release=DriverRelease.parse(text(copy, "release")), branches=branches)

@@ -1,27 +1,30 @@
-"""What came of trying things for real (--deep): whatever was run beside the frameworks, and what all of them said.
+"""What came of trying things for real (--deep), and what the machine itself said: recognised like any pasted text.
 
-Frameworks are in ``seen.builds``. What only compiles for a framework (torch.compile, Triton) may fail while the
-framework itself computes.
+Frameworks are in ``inventory.builds``; beside them stands whatever else was run. What only compiles for a framework
+(torch.compile, Triton) may fail while the framework itself computes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from importlib import import_module
+from operator import is_
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, builds, nvidia_here
 from gpustack.diagnose.machine.messages import MESSAGE
-from gpustack.diagnose.machine.values import HERE, flag, table, text, texts
-from gpustack.model.facts import Layer, product
+from gpustack.diagnose.machine.values import HERE, flag, table, text, texts, told
+from gpustack.model.facts import Layer, once, product
 from gpustack.model.report import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from gpustack.model.facts import Facts, Instance, JsonValue
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Component, Facts, Instance, JsonValue, Message
     from gpustack.model.report import Finding
-
 
 SILENT = "gave no answer"
 SOURCE = "it was run in a process of its own"
@@ -65,18 +68,17 @@ class Trial:
         return table(self.copy.facts, "exercise")
 
 
-def trials(facts: Facts) -> Iterator[Trial]:
+@once
+def trials(facts: Facts) -> tuple[Trial, ...]:
     """Return what was run beside the frameworks."""
-    for component in facts.components:
-        for copy in component.instances if component.id not in FRAMEWORKS else ():
-            if copy.status in HERE and table(copy.facts, "exercise"):
-                chosen = facts.environments[0].python if facts.environments else None
-                yield Trial(
-                    component=component.id,
-                    layer=component.layer,
-                    copy=copy,
-                    environment=copy.environment or chosen,
-                )
+    chosen = facts.environments[0].python if facts.environments else None
+    return tuple(
+        Trial(component=one.id, layer=one.layer, copy=copy, environment=copy.environment or chosen)
+        for one in facts.components
+        if one.id not in FRAMEWORKS
+        for copy in one.instances
+        if copy.status in HERE and table(copy.facts, "exercise")
+    )
 
 
 def failed(trial: Trial, facts: Facts) -> bool:
@@ -149,3 +151,63 @@ def _words(mark: str, exercise: Mapping[str, JsonValue], *, printed: bool) -> It
     said += (*texts(exercise, "printed"), *texts(exercise, "said")) if printed else ()
     if said:
         yield origin(mark), "\n".join(said)
+
+
+LOG = ("nvrm", "module_errors", "hardware_errors", "amdgpu")
+KERNEL_LOG = "kernel log"
+# What a line says where something is wrong: a log without any is not held against a thousand messages.
+TROUBLE = re.compile(
+    r"(?i)fail(?!ed: signature)|error|\b(?:not|cannot|lost|off|unable|invalid|unsigned|magic|heartbeat|timed)\b"
+    r"|time-?out|reject|refus|unsupported|mismatch|ownership|ignore|legacy|uncorrect|fatal|wpr2|\bkey\b(?! missing)"
+)
+
+
+def recognised(facts: Facts, matrix: Matrix) -> Facts:
+    """Return the facts with the messages in what was said by those that failed; the same where none did."""
+    said = (*spoken(facts), *_logged(facts))
+    if not said:
+        return facts
+    messages = import_module("gpustack.imports.messages")  # most machines have nothing to say
+    found: tuple[Message, ...] = messages.find([(who, messages.clean(words)) for who, words in said], matrix)
+    return replace(facts, messages=(*facts.messages, *found)) if found else facts
+
+
+def _logged(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a log that a probe has read; those of a text are recognised where the text is read."""
+    log = told(facts, "kernel-log") if facts.taken else {}
+    lines = [line for name in LOG for line in texts(log, name)]
+    if any(map(TROUBLE.search, lines)):
+        yield KERNEL_LOG, "\n".join(lines)
+
+
+def implied(facts: Facts, matrix: Matrix) -> Facts:
+    """Return the facts with what their messages imply where nothing else says it.
+
+    Readers do the same with each text; a snapshot of an older version holds the messages alone.
+    """
+    if not facts.messages:
+        return facts
+    reader = import_module("gpustack.imports.from_messages")
+    more: dict[str, Component] = {one.id: one for one in reader.implied(facts, matrix).components}
+    known = tuple(_filled(one, more.pop(one.id, None)) for one in facts.components)
+    components = (*known, *more.values())
+    same = len(components) == len(known) and all(map(is_, components, facts.components))
+    return facts if same else replace(facts, components=components)
+
+
+def _filled(known: Component, more: Component | None) -> Component:
+    """Return a component with what messages add to copies of it; that it failed, they say of failed ones alone."""
+    copies = {(copy.key, copy.status): copy for copy in more.instances} if more else {}
+    filled = tuple(_joined(copy, copies.get((copy.key, copy.status))) for copy in known.instances)
+    return known if all(map(is_, filled, known.instances)) else replace(known, instances=filled)
+
+
+def _joined(copy: Instance, more: Instance | None) -> Instance:
+    if more is None:
+        return copy
+    new = {name: value for name, value in more.facts.items() if name not in copy.facts}
+    version = copy.version or more.version
+    if not new and version == copy.version:
+        return copy
+    strengths = {**more.strengths, **copy.strengths}
+    return replace(copy, version=version, facts={**copy.facts, **new}, strengths=strengths)

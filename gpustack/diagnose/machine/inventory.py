@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.nodes import left_out, withheld
+from gpustack.diagnose.machine.processes import left_out, withheld
 from gpustack.diagnose.machine.values import copies, flag, items, number, status, table, text, texts, told, version
 from gpustack.model.command import PYTHON, Word
 from gpustack.model.facts import Facts, Status, once, product

@@ -127,7 +127,11 @@ def overwritten(facts: Facts) -> Iterator[Overwritten]:
         for one in items(copy.facts, "overwritten"):
             owners, path = _owners(one), text(one, "path")
             if path and len(owners) > 1:
-                key = (owners, _named(text(one, "fits"), owners), flag(one, "there") is not False)
+                key = (
+                    owners,
+                    next((owner for owner in owners if owner.partition(" ")[0] == text(one, "fits")), None),
+                    flag(one, "there") is not False,
+                )
                 groups.setdefault(key, []).append(path)
         for (owners, fits, there), paths in groups.items():
             for build, wanted in _needing(copy, owners, facts):
@@ -150,10 +154,6 @@ def _needing(copy: Instance, owners: tuple[str, ...], facts: Facts) -> list[tupl
 def _owners(one: JsonValue) -> tuple[str, ...]:
     said = [(text(owner, "name"), text(owner, "version")) for owner in items(one, "owners")]
     return tuple(dict.fromkeys(" ".join(filter(None, pair)) for pair in said if pair[0]))
-
-
-def _named(name: str | None, owners: tuple[str, ...]) -> str | None:
-    return next((owner for owner in owners if owner.partition(" ")[0] == name), None)
 
 
 ASK = sh('python -c "import torch; print(torch.__version__, torch.version.cuda)"')

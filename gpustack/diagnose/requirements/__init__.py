@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.requirements import counts, events, states
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements.records import by_id
 from gpustack.diagnose.requirements.subjects import Machine
-from gpustack.model.report import Because, Confidence, Contract, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Contract, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,8 +58,7 @@ def findings(held: Iterable[Outcome]) -> Iterator[Finding]:
 
 def _finding(group: Sequence[Outcome]) -> Finding:
     """Return one finding with the gravest of what breaks it in its title, and the others in its detail."""
-    first, record = group[0], RECORDS[group[0].finding]
-    commands = record.commands(first.instance)
+    first, record = group[0], by_id()[group[0].finding]
     return Finding(
         id=first.finding,
         instance=first.instance,
@@ -76,12 +75,6 @@ def _finding(group: Sequence[Outcome]) -> Finding:
             )
         ),
         row=first.row,
-        fix=Fix(
-            text=record.remedy,
-            commands=commands,
-            needs_root=record.needs_root or record.needs_reboot or any("sudo " in str(one) for one in commands),
-            needs_reboot=record.needs_reboot,
-            verify=record.verify(first.instance),
-        ),
+        fix=record.fix(first.instance),
         confidence=record.confidence if first.sure else Confidence.LIKELY,
     )

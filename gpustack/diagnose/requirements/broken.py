@@ -10,8 +10,8 @@ from gpustack.diagnose import fixes, installing
 from gpustack.diagnose.change_sets import change_set
 from gpustack.diagnose.machine.inventory import from_text, gpus
 from gpustack.diagnose.machine.values import because, table, told, version
-from gpustack.diagnose.requirements.of_versions import OTHER, PAIRS, SPOKEN, Pair
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements import records
+from gpustack.diagnose.requirements.records import Pair, pairs
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import NAME, Command, sh, step
 from gpustack.model.report import Because, Confidence, Contract, Finding, Fix, Kept, Purpose, Severity
@@ -23,17 +23,18 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
+OWN = {"{headers}": fixes.headers, "{reinstall}": fixes.reinstall}  # commands of this distribution
 
 
 def pair(contract: Contract) -> Pair:
     """Return what a requirement is reported as when it is broken."""
     if contract.kind == "cuda" and contract.from_ == "cuda-toolkit":
-        return replace(PAIRS["cuda"], building=True, severity=Severity.WARNING)
+        return replace(pairs()["cuda"], building=True, severity=Severity.WARNING)
     named = (
         *(f"{contract.kind} {contract.to}", f"{contract.from_} {contract.kind}"),
-        *(f"{contract.kind} {contract.found}", contract.kind),
+        *(f"{contract.kind} {contract.found}", contract.kind, "other"),
     )
-    return next((PAIRS[name] for name in named if name in PAIRS), OTHER)
+    return next(pairs()[name] for name in named if name in pairs())
 
 
 def saying(contract: Contract, findings: Iterable[Finding]) -> Finding | None:
@@ -80,10 +81,10 @@ def _about(contract: Contract, finding: Finding) -> bool:
 
 def spoken(findings: Iterable[Finding], contracts: Iterable[Contract]) -> Iterator[Contract]:
     """Yield the requirement of each finding that rests on words alone, so that nothing was compared."""
-    drawn = {one.finding for one in contracts}
+    drawn, known = {one.finding for one in contracts}, records.spoken()
     for one in findings:
-        record = RECORDS.get(one.id)
-        ends = SPOKEN.get(one.id) or ((record.component, record.component, "state") if record else None)
+        record = records.by_id().get(one.id)
+        ends = known.get(one.id) or ((record.component, record.component, "state") if record else None)
         if ends is None or one.severity not in AT_FAULT or one.key in drawn:
             continue
         name, _, place = (one.instance or "").partition(":/")
@@ -161,11 +162,9 @@ def _commands(contract: Contract, how: Pair, facts: Facts, matrix: Matrix) -> tu
     change = change_set(facts, matrix, contract.environment) if "pytorch" in {contract.from_, contract.to} else None
     if change:
         return installing.commands(change, facts, contract.environment)
-    return (
-        how.commands(facts)
-        if how.commands
-        else (step("`gpustack matrix plan {subject}` lists the releases", subject=NAME(contract.from_)),)
-    )
+    if not how.commands:
+        return (step("`gpustack matrix plan {subject}` lists the releases", subject=NAME(contract.from_)),)
+    return tuple(OWN[one](facts) if one in OWN else records.typed(one, None) for one in how.commands)
 
 
 def _name(contract: Contract, facts: Facts, matrix: Matrix) -> str:

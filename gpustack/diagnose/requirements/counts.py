@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import PASSED_ON, from_text, gpus, on_windows, ours
-from gpustack.diagnose.machine.nodes import withheld
+from gpustack.diagnose.machine.processes import withheld
 from gpustack.diagnose.machine.values import at, copies, flag, items, number, text, texts, told
 from gpustack.diagnose.requirements.states import Outcome
 from gpustack.matrix.subjects import health

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import builds, capabilities, nvidia_here
 from gpustack.diagnose.machine.values import copies, table
-from gpustack.diagnose.requirements.edges import asked, edge, floor_fit
-from gpustack.diagnose.requirements.fits import Fit, driver_fit
+from gpustack.diagnose.requirements.fits import Fit, asked, driver_fit, edge, floor_fit
 from gpustack.diagnose.rules.coverage import GRAVE, versions_of
 from gpustack.matrix.subjects import generated, known_bad, ranges, serving, torch, training
 from gpustack.matrix.subjects.ranges import is_version

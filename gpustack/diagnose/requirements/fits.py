@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import DRIVER, capabilities, driver_cuda, driver_release, on_windows
-from gpustack.diagnose.machine.values import version
+from gpustack.diagnose.machine.values import copies, text, version
 from gpustack.matrix.subjects import drivers, toolkits
-from gpustack.model.report import Kept
+from gpustack.matrix.subjects.ranges import is_version
+from gpustack.matrix.subjects.ranges import numbers as leading
+from gpustack.model.report import Contract, Kept
 from gpustack.model.versions import DriverRelease
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, Instance
     from gpustack.model.report import Row
     from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 
@@ -124,16 +129,76 @@ def usable_tags(torch: str, facts: Facts, matrix: Matrix, *kept: Kept) -> tuple[
     fitting = [
         (build, driver_fit(build.cuda, facts, matrix).kept)
         for build in matrix.torch_builds
-        if build.torch == torch and all(_has_code(build.archs, gpu) for gpu in here)
+        if build.torch == torch
+        and all(any(arch.kind == "sm" and arch.runs_on(gpu) for arch in build.archs) for gpu in here)
     ]
     native = [build.tag for build, how in fitting if how is Kept.OK and how in kept]
     limited = [build.tag for build, how in fitting if how is Kept.LIMITED and how in kept]
     return (*reversed(native), *limited)
 
 
-def _has_code(archs: tuple[CodeArch, ...], gpu: ComputeCapability) -> bool:
-    return any(arch.kind == "sm" and arch.runs_on(gpu) for arch in archs)
-
-
 def _name(arch: CodeArch) -> str:
     return f"{arch.kind}_{arch.capability.major}{arch.capability.minor}{arch.suffix}"
+
+
+GIVEN = "given"
+STARTS = re.compile("[0-9]")
+
+
+def edge(from_: str, to: str, kind: str, fit: Fit, environment: str | None = None) -> Contract:
+    """Return the contract that this fit is."""
+    return Contract(
+        from_=from_,
+        to=to,
+        kind=kind,
+        needs=fit.needs,
+        found=fit.found,
+        status=fit.kept,
+        row=fit.row,
+        environment=environment,
+    )
+
+
+def asked(copy: Instance) -> bool:
+    """Tell whether somebody asks about this copy, rather than having it: it is to be installed from its own wheels."""
+    return copy.facts.get(GIVEN) is True
+
+
+LOADED = "loaded"  # the copy of a library that a message names as the one that a program loaded
+
+
+def spoken(facts: Facts, component: str) -> Iterator[str]:
+    """Return the versions that somebody says are in use, of a component of which many copies may lie about."""
+    for copy in copies(facts, component):
+        if copy.version and STARTS.match(copy.version) and (asked(copy) or copy.key == LOADED):
+            yield copy.version
+
+
+def release(copy: Instance) -> str | None:
+    """Return the version of a copy where it starts like that of a release, with major and minor; else None."""
+    return copy.version if copy.version and is_version(copy.version) else None
+
+
+def floor_fit(gpu: ComputeCapability, floor: ComputeCapability, row: Row | None, kept: Kept = Kept.BROKEN) -> Fit:
+    """Tell how a GPU fits something that runs from a compute capability on; ``kept`` is what it is below that."""
+    needs = f"compute capability {floor} or newer"
+    return Fit(kept=Kept.OK if gpu >= floor else kept, needs=needs, found=f"a GPU of {gpu.sm}", row=row)
+
+
+def same_major(name: str, wanted: str, found: str, row: Row | None) -> Fit:
+    """Tell how a library fits what was built with it: the same major and no older minor; a major alone may be said."""
+    needed, there = leading(wanted), leading(found)
+    fits = there[:1] == needed[:1] and (len(there) == 1 or there[:2] >= needed[:2])
+    least = ".".join(str(number) for number in needed[:2])
+    needs = f"{name} {least}" + (" or newer of that major" if len(needed) > 1 else "")
+    return Fit(kept=Kept.OK if fits else Kept.BROKEN, needs=needs, found=f"{name} {found}", row=row)
+
+
+def loaded(facts: Facts, module: str) -> bool:
+    """Return whether a kernel module is in memory, so that it was surely built for this kernel."""
+    return any(text(copy.facts, "version_loaded") for copy in copies(facts, module))
+
+
+def kernel_of(facts: Facts) -> str | None:
+    """Return the release of the running kernel."""
+    return version(facts, "linux-kernel")

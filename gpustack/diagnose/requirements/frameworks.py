@@ -10,8 +10,17 @@ from gpustack.diagnose.machine.inventory import Build, builds, capabilities, fro
 from gpustack.diagnose.machine.libraries import copy_at, pinned, used
 from gpustack.diagnose.machine.messages import heard
 from gpustack.diagnose.machine.values import copies, flag, text, texts
-from gpustack.diagnose.requirements.edges import asked, edge, floor_fit, release, same_major, spoken
-from gpustack.diagnose.requirements.fits import Fit, arch_fit, driver_fit
+from gpustack.diagnose.requirements.fits import (
+    Fit,
+    arch_fit,
+    asked,
+    driver_fit,
+    edge,
+    floor_fit,
+    release,
+    same_major,
+    spoken,
+)
 from gpustack.matrix.subjects import amd_intel, frameworks, ranges, torch
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import product

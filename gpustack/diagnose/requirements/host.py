@@ -15,8 +15,7 @@ from gpustack.diagnose.machine.inventory import (
     ours,
 )
 from gpustack.diagnose.machine.values import copies, number, status, text, told, version
-from gpustack.diagnose.requirements.edges import asked, edge, kernel_of, loaded
-from gpustack.diagnose.requirements.fits import Fit, windows_release
+from gpustack.diagnose.requirements.fits import Fit, asked, edge, kernel_of, loaded, windows_release
 from gpustack.matrix.subjects import drivers
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import Status

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import DRIVER, builds, capabilities, driver_release, nvidia_here
 from gpustack.diagnose.machine.values import copies, flag, number, text, version
-from gpustack.diagnose.requirements.edges import asked, edge, floor_fit, release, same_major, spoken
-from gpustack.diagnose.requirements.fits import Fit, driver_fit
+from gpustack.diagnose.requirements.fits import Fit, asked, driver_fit, edge, floor_fit, release, same_major, spoken
 from gpustack.matrix.subjects import frameworks, libraries, ranges, toolkits, training
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.report import Kept

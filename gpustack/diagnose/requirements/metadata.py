@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.values import copies, number, version
-from gpustack.diagnose.requirements.edges import asked, edge
-from gpustack.diagnose.requirements.fits import Fit
+from gpustack.diagnose.requirements.fits import Fit, asked, edge
 from gpustack.matrix.subjects import frameworks, generated
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.report import Kept

@@ -1,9 +1,11 @@
-"""Facts by their paths, and whether the conditions of a row hold."""
+"""The values that a row's path leads to, and rows made ready to be asked of many subjects: most are kept at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from gpustack.matrix.subjects.health import Limit, Side, State
 
 if TYPE_CHECKING:
     import re
@@ -12,7 +14,6 @@ if TYPE_CHECKING:
     from gpustack.diagnose.requirements.subjects import Machine, Subject
     from gpustack.matrix.subjects.health import Condition, Duty, Path
     from gpustack.model.facts import JsonValue
-
 
 Found: TypeAlias = "list[tuple[str, JsonValue]]"
 MOST = 1e300  # no float is made of more
@@ -119,3 +120,133 @@ def same(value: JsonValue, wanted: tuple[JsonValue, ...]) -> bool:
 def matches(pattern: re.Pattern[str], value: JsonValue) -> bool:
     """Return whether a text has a pattern."""
     return isinstance(value, str) and pattern.search(value[:500]) is not None
+
+
+Well: TypeAlias = "Callable[[JsonValue], bool]"
+TABLE = (dict, Mapping)  # the first is quick
+NUMBERS = (int, float)  # by their exact types: true is no number
+_ready: dict[str, tuple[tuple[State, ...], tuple[Limit, ...], tuple[Check, ...]]] = {}
+
+
+class Check(NamedTuple):
+    """One row with the way to its fact, and what tells of a value that it surely keeps the row; None: nobody can.
+
+    ``ends``: the way ends at a list or a table, of which each value counts.
+    """
+
+    duty: State | Limit
+    way: tuple[str, ...]
+    last: str
+    each: int
+    well: Well | None
+    ends: bool = False
+    bounds: tuple[Path, ...] = ()
+    same: Path | None = None
+
+    def passes(self, held: JsonValue, known: dict[object, Found]) -> bool:
+        """Return whether a subject surely keeps the row: its fact is missing or good, in every member of a list."""
+        if self.bounds:
+            return self.within(held)
+        if self.same:
+            value, other = single(held, self.duty.path), single(held, self.same)
+            return value is None or other is None or value is other
+        if self.well is None:
+            return False
+        if self.ends:
+            at = single(held, self.duty.path)
+            return all(map(self.well, at.values() if isinstance(at, TABLE) else at if isinstance(at, tuple) else ()))
+        if not self.each:
+            for name in self.way:
+                held = held.get(name) if isinstance(held, TABLE) else None
+            return self.well(held.get(self.last) if isinstance(held, TABLE) else None)
+        last, well = self.last, self.well
+        return all(well(one[last]) for one in self.parents(held, known) if last in one)
+
+    def within(self, held: JsonValue) -> bool:
+        """Return whether a number is surely on the good side of the least of other facts of the same subject."""
+        duty, value = self.duty, single(held, self.duty.path)
+        known = [one for path in self.bounds if type(one := single(held, path)) in NUMBERS and one > 0]  # type: ignore[operator]  # a number
+        if type(value) not in NUMBERS or not known or not isinstance(duty, Limit):
+            return True
+        return not duty.bad.breaks(value, min(known) * duty.share - duty.margin)  # type: ignore[arg-type, type-var, operator]  # numbers
+
+    def parents(self, held: JsonValue, known: dict[object, Found]) -> list[Mapping[str, JsonValue]]:
+        """Return what holds the fact in each member of a list, kept while what holds them is there."""
+        key = (id(held), self.way, "parents")
+        found: list[Mapping[str, JsonValue]] | None = known.get(key)  # type: ignore[assignment]  # of another kind of key
+        if found is None:
+            at = [held]
+            for place, name in enumerate(self.way, 1):
+                at = [one[name] for one in at if isinstance(one, TABLE) and name in one]
+                if place == self.each:
+                    at = [part for one in at for part in (one.values() if isinstance(one, TABLE) else one or ())]  # type: ignore[union-attr]  # a list
+            found = [one for one in at if isinstance(one, TABLE)]
+            known[key] = found  # type: ignore[assignment]  # as above
+        return found
+
+
+def single(held: JsonValue, path: Path) -> JsonValue:
+    """Return the one value that a path without lists leads to, or None."""
+    for name in path.names:
+        held = held.get(name) if isinstance(held, TABLE) else None
+    return held
+
+
+def checks(states: tuple[State, ...], limits: tuple[Limit, ...]) -> tuple[Check, ...]:
+    """Return the checks of these rows, in their order; the same tuples of rows are made ready once."""
+    ready = _ready.get("checks")
+    if ready is None or ready[0] is not states or ready[1] is not limits:
+        made = (*map(_of_state, states), *map(_of_limit, limits))
+        ready = _ready["checks"] = (states, limits, made)
+    return ready[2]
+
+
+def _of_state(duty: State) -> Check:
+    plain = not duty.equal_in and not duty.path.listed
+    return _check(duty, _good_state(duty))._replace(same=duty.equal if plain else None)
+
+
+def _of_limit(duty: Limit) -> Check:
+    plain = not duty.most and not duty.members and not any(path.listed for path in (duty.path, *duty.bound))
+    return _check(duty, _good_number(duty))._replace(bounds=duty.bound if plain else ())
+
+
+def _check(duty: State | Limit, well: Well | None) -> Check:
+    path = duty.path
+    plain, ends = sum(path.each) <= 1, path.each[-1]
+    good = well if plain else None
+    return Check(duty=duty, way=path.names[:-1], last=path.names[-1], each=path.listed, well=good, ends=ends)
+
+
+def _good_state(duty: State) -> Well | None:
+    """Return what tells that a value is one of those that are wanted, where a row asks for nothing else."""
+    if duty.equal:
+        return None
+    wanted, unwanted, unlike, known = duty.expect, duty.never, duty.unlike, duty.known
+
+    def well(value: JsonValue) -> bool:
+        if value is None:
+            return not known
+        if unlike and isinstance(value, str) and unlike.search(value[:500]):
+            return False
+        if unwanted and value in unwanted:
+            return False
+        return wanted is None or any(value == one and type(value) is type(one) for one in wanted)
+
+    return well
+
+
+def _good_number(duty: Limit) -> Well | None:
+    """Return what tells that a number is on the good side of the value of a row."""
+    if duty.least:
+        return lambda value: type(value) not in NUMBERS or value < duty.least  # type: ignore[operator]  # a number
+    if duty.value is None or duty.margin:
+        return None
+    bound, high, at = duty.value, duty.bad in {Side.ABOVE, Side.AT_LEAST}, duty.bad in {Side.AT_LEAST, Side.AT_MOST}
+
+    def well(value: JsonValue) -> bool:
+        if type(value) not in NUMBERS:
+            return True
+        return not at if value == bound else (value < bound) is high  # type: ignore[operator]  # a number
+
+    return well

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.values import copies, flag, number, text
-from gpustack.diagnose.requirements.edges import asked, edge, release
-from gpustack.diagnose.requirements.fits import Fit
+from gpustack.diagnose.requirements.fits import Fit, asked, edge, release
 from gpustack.matrix.subjects import frameworks, generated, ranges, serving, torch, training, wheel_tags
 from gpustack.matrix.subjects.ranges import minor, numbers
 from gpustack.model.report import Kept

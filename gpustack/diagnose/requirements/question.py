@@ -10,8 +10,7 @@ from gpustack.diagnose.machine.frameworks import jetpack, platform
 from gpustack.diagnose.machine.inventory import builds, gpus, ours
 from gpustack.diagnose.machine.values import copies, items, number, text, told, version
 from gpustack.diagnose.requirements import metadata
-from gpustack.diagnose.requirements.edges import asked, edge, release
-from gpustack.diagnose.requirements.fits import Fit
+from gpustack.diagnose.requirements.fits import Fit, asked, edge, release
 from gpustack.diagnose.requirements.python import ON_ARM, UNFIT, machines_of, packages
 from gpustack.matrix.subjects import frameworks, generated, libraries, terms, torch
 from gpustack.matrix.subjects.gpus import jetpacks_for

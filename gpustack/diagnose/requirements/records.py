@@ -1,34 +1,112 @@
-"""The texts of the findings that rows of the health table yield: one record a finding, and nothing of it elsewhere."""
+"""What the findings of requirements say: one record each, as compat-matrix/findings.toml has it; plugins add theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
 
-from gpustack.model.report import Confidence
+from gpustack.diagnose import rules
+from gpustack.errors import BrokenError
+from gpustack.matrix import Matrix
+from gpustack.model.command import GPU, PCI, Command
+from gpustack.model.facts import Layer  # noqa: TC001 - the table is read by it
+from gpustack.model.reading import made
+from gpustack.model.report import Confidence, Fix, Severity
 
 if TYPE_CHECKING:
-    from gpustack.model.command import Command
-    from gpustack.model.facts import Layer
+    from collections.abc import Mapping
+
+Kind = TypeVar("Kind")
+TABLE = "findings"
+OF_ONE = re.compile(r"\[([^\[\]]*\{gpu\})\]")  # what a command says of one GPU alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """What a finding is: its layer, its component, its remedy, and what ``gpustack explain ID`` prints.
 
-    ``commands`` and ``verify`` take the PCI address of the GPU, or None where it is the whole machine's. ``doc`` is
-    None where a rule of the same id has the text already. What a command with sudo or a restart does not show already
-    may be said by ``needs_root``. ``explained_by``: the findings that it may follow from.
+    ``doc`` is None where a rule of the same id has the text already.
     """
 
     layer: Layer
     component: str
     remedy: str
-    commands: Callable[[str | None], tuple[Command, ...]]
-    verify: Callable[[str | None], Command]
+    verify: str
+    commands: tuple[str, ...] = ()
     needs_root: bool = False
     needs_reboot: bool = False
     confidence: Confidence = Confidence.CERTAIN
     doc: str | None = None
     explained_by: tuple[str, ...] = ()
+
+    def fix(self, gpu: str | None) -> Fix:
+        """Return the remedy for one GPU by its address, or for the whole machine."""
+        commands = tuple(typed(one, gpu) for one in self.commands)
+        root = self.needs_root or self.needs_reboot or any("sudo " in one for one in commands)
+        verify = typed(self.verify, gpu)
+        return Fix(text=self.remedy, commands=commands, needs_root=root, needs_reboot=self.needs_reboot, verify=verify)
+
+
+def typed(written: str, gpu: str | None) -> Command:
+    """Return a command as a table writes it, for one GPU or for the whole machine."""
+    written = OF_ONE.sub(r"\1" if gpu else "", written)
+    return Command(written.replace("{gpu}", GPU(gpu)).replace("{place}", PCI(gpu)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """What a broken requirement of one kind is: its finding, and the findings of rules that say the same.
+
+    whole: it is about the machine, so that there is one finding whatever breaks it. building: it hurts only who
+    compiles. driver: a newer driver fixes it. Without commands it is asked which versions work together.
+    """
+
+    finding: str
+    layer: Layer
+    remedy: str
+    said_by: tuple[str, ...] = ()
+    component: str | None = None
+    severity: Severity = Severity.ERROR
+    whole: bool = False
+    building: bool = False
+    driver: bool = False
+    commands: tuple[str, ...] = ()
+    doc: str | None = None
+
+
+@cache
+def by_id() -> dict[str, Record]:
+    """Return every record by the id of its finding; plugins add theirs to these."""
+    return {name: replace(one, explained_by=_spelled(one.explained_by)) for name, one in _read("records", Record)}
+
+
+@cache
+def pairs() -> Mapping[str, Pair]:
+    """Return what a broken requirement is reported as, by its kind, with its other end where that matters."""
+    held = dict(_read("pairs", Pair))
+    return {**held, "driver": held["cuda"]}
+
+
+@cache
+def spoken() -> Mapping[str, tuple[str, str, str]]:
+    """Return the ends and the kind of what programs only say, by the finding."""
+    return Matrix().table(TABLE)["spoken"]  # type: ignore[no-any-return]  # as the table has it
+
+
+def texts() -> Mapping[str, str]:
+    """Return the texts of findings that pairs alone yield."""
+    return {one.finding: one.doc for one in pairs().values() if one.doc}
+
+
+def _read(part: str, kind: type[Kind]) -> list[tuple[str, Kind]]:
+    try:
+        return [(name, made(row, kind)) for name, row in Matrix().table(TABLE)[part].items()]
+    except (KeyError, ValueError) as error:
+        raise BrokenError(f"the shipped compatibility matrix is damaged: {TABLE}.{part}: {error}") from error
+
+
+def _spelled(causes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the causes with the members of each group, whose name is in capitals, in its place."""
+    return tuple(name for cause in causes for name in (getattr(rules, cause) if cause.isupper() else (cause,)))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import capabilities, gpus
 from gpustack.diagnose.machine.values import copies, text
-from gpustack.diagnose.requirements.edges import asked, edge
-from gpustack.diagnose.requirements.fits import Fit
+from gpustack.diagnose.requirements.fits import Fit, asked, edge
 from gpustack.matrix.subjects import serving
 from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model.report import Kept

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.values import text
-from gpustack.diagnose.requirements.checks import checks, single
-from gpustack.diagnose.requirements.paths import Member, applies, figure, matches, members, same, values
+from gpustack.diagnose.requirements.paths import Member, applies, checks, figure, matches, members, same, single, values
 from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.health import Limit, State, shown
 from gpustack.model.report import Kept, Severity

@@ -13,7 +13,7 @@ FAMILIES = (
     "driver_age",
     "cuda_start",
     "containers",
-    "intel",
+    "runtimes",
     "visibility",
     "windows",
     "loader",

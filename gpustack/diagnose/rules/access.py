@@ -1,4 +1,4 @@
-"""Who may use the GPU: device nodes, groups, GPUs that were given to a virtual machine."""
+"""Who may use the GPU, and what a process may: device nodes, groups, passthrough, shared and locked memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine import amd, intel
-from gpustack.diagnose.machine.inventory import PASSED_ON, from_text, nvidia_here, on_bus, starts
+from gpustack.diagnose.machine import amd, containers, intel
+from gpustack.diagnose.machine.inventory import (
+    PASSED_ON,
+    builds,
+    from_text,
+    gpus,
+    nvidia_here,
+    on_bus,
+    starts,
+)
 from gpustack.diagnose.machine.messages import grounds, heard, said
-from gpustack.diagnose.machine.nodes import refused
-from gpustack.diagnose.machine.values import because, because_of, copies, items, number, table, text, texts, told
+from gpustack.diagnose.machine.processes import refused
+from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, number, table, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import NAME, PATH, sh, step
 from gpustack.model.facts import Layer
@@ -23,7 +31,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, JsonValue
 
 
-@rule("gpu-passed-through", layer=Layer.HARDWARE, component="pci-display", severity=Severity.INFO)
+@rule("gpu-passed-through", Layer.HARDWARE, "pci-display", Severity.INFO)
 def gpu_passed_through(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An NVIDIA GPU is held for a virtual machine.
 
@@ -43,7 +51,7 @@ def gpu_passed_through(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 MAKERS = {"amd": "AMD", "intel": "Intel"}
 
 
-@rule("gpu-stack-not-examined", layer=Layer.HARDWARE, component="pci-display", severity=Severity.UNKNOWN)
+@rule("gpu-stack-not-examined", Layer.HARDWARE, "pci-display", Severity.UNKNOWN)
 def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is a GPU whose stack gpustack has not examined.
 
@@ -69,13 +77,7 @@ def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         )
 
 
-@rule(
-    "device-nodes-not-accessible",
-    layer=Layer.ENVIRONMENT,
-    component="nvidia.ko",
-    severity=Severity.ERROR,
-    explained_by=("container-cgroup-lost-devices",),
-)
+@rule("device-nodes-not-accessible", Layer.ENVIRONMENT, "nvidia.ko", explained_by=("container-cgroup-lost-devices",))
 def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """This user cannot open the GPU's device nodes.
 
@@ -91,15 +93,12 @@ def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Findi
     yield device_nodes_not_accessible.finding(
         title=f"This user cannot open {', '.join(paths)}",
         because=(because(facts, "nvidia.ko", "nodes"), because(facts, "nvidia-uvm.ko", "nodes")),
-        fix=Fix(
-            text=f"{fixes.place(facts)}Join the group (GROUP) that owns the nodes and log in again; or, where all "
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Join the group (GROUP) that owns the nodes and log in again; or, where all "
             "users may use the GPU, open the nodes until the next start.",
-            commands=(
-                sh("ls -l {named}", named=named),
-                step("if that is a group for GPUs and not root: `sudo usermod -aG GROUP $USER`"),
-                step("or until the next boot: `sudo chmod 0666 {named}`", named=named),
-            ),
-            needs_root=True,
+            sh("ls -l {named}", named=named),
+            step("if that is a group for GPUs and not root: `sudo usermod -aG GROUP $USER`"),
+            step("or until the next boot: `sudo chmod 0666 {named}`", named=named),
             verify=sh("nvidia-smi"),
         ),
     )
@@ -116,7 +115,7 @@ OWNERS = frozenset({"render", "video", "root", "kvm"})
 USUAL = ("render", "video")
 
 
-@rule("user-not-in-render-group", layer=Layer.ENVIRONMENT, component="user", severity=Severity.ERROR)
+@rule("user-not-in-render-group", Layer.ENVIRONMENT, "user")
 def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """This user cannot open the GPU's device nodes /dev/kfd or /dev/dri/render*.
 
@@ -256,20 +255,99 @@ def _of_user(facts: Facts) -> tuple[Because, ...]:
 
 def _fix(facts: Facts) -> Fix:
     if facts.host.container or heard(facts, "docker-run") or _strange(facts):
-        return Fix(
-            text="Start the container with both nodes and the number of the group that owns them on the machine "
+        return fixes.advice(
+            "Start the container with both nodes and the number of the group that owns them on the machine "
             "(ls -ln /dev/kfd /dev/dri).",
-            commands=(
-                sh(
-                    "docker run --rm --device=/dev/kfd --device=/dev/dri"
-                    " --group-add $(getent group render | cut -d: -f3) rocm/rocm-terminal rocminfo"
-                ),
+            sh(
+                "docker run --rm --device=/dev/kfd --device=/dev/dri"
+                " --group-add $(getent group render | cut -d: -f3) rocm/rocm-terminal rocminfo"
             ),
             verify=sh("rocminfo"),
         )
-    return Fix(
-        text="Add the user to the groups, then log out and in again.",
-        commands=(sh("sudo usermod -aG render,video $USER"), sh("ls -l /dev/kfd /dev/dri")),
-        needs_root=True,
+    return fixes.advice(
+        "Add the user to the groups, then log out and in again.",
+        sh("sudo usermod -aG render,video $USER"),
+        sh("ls -l /dev/kfd /dev/dri"),
         verify=sh("id -nG"),
     )
+
+
+SHM_WORDS_SAID = ("shm-full", "nccl-shm", "shm-bus-error", "shm-too-small-said")
+# What it can look like where the size of the shared memory is given as well.
+MAYBE = ("bus-error-plain", "nccl-system-error")
+SHM_MIB = 1 << 20
+# Below this DeepSpeed's ds_report warns. NCCL was seen to die in ncclShmOpen with Docker's 64 MiB: pytorch/tutorials,
+# commit 0ba3e39. Both read 2026-11-21.
+LEAST = 512 * SHM_MIB
+SMALL = 256 * SHM_MIB  # Docker gives 64 MiB, and NCCL alone wants some tens for each pair of GPUs
+SEVERAL = 2
+
+
+@rule("container-shm-too-small", Layer.CONTAINER, "limits")
+def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The shared memory of this container (/dev/shm) is too small for several GPUs.
+
+    Docker gives a container 64 MB of it by default. NCCL passes data between the processes of several GPUs through it,
+    and PyTorch's data loaders pass batches through it: both die with "No space left on device" or a bus error. Start
+    the container with more of it, or with the host's.
+    """
+    held, many = number(told(facts, "limits"), "shm_bytes"), len(gpus(facts))
+    in_text = heard(facts, *SHM_WORDS_SAID) or (held is not None and held <= SMALL and heard(facts, *MAYBE))
+    several, used = many >= SEVERAL, bool(facts.host.container and many)
+    if not in_text and not (held is not None and held < LEAST and used and (several or any(builds(facts)))):
+        return
+    who = f"NCCL on {many} GPUs" if several else "data loaders with many workers"
+    yield container_shm_too_small.finding(
+        severity=Severity.ERROR if in_text else Severity.WARNING if several else Severity.INFO,
+        title="Shared memory (/dev/shm) is too small: NCCL or a data loader found no room in it"
+        if in_text
+        else f"Shared memory in this container (/dev/shm) has {(held or 0) // SHM_MIB} MiB, too little for {who}",
+        detail=(f"It has {held // SHM_MIB} MiB. " if held else "")
+        + "A container gets 64 MiB of it by default; each GPU's process needs some, and so do data loaders.",
+        confidence=Confidence.CERTAIN
+        if heard(facts, "shm-full")
+        else Confidence.LIKELY
+        if in_text or several
+        else Confidence.POSSIBLE,
+        because=grounds(facts, *SHM_WORDS_SAID, "shm-size", *MAYBE, "docker-run")
+        if in_text
+        else (because(facts, "limits", "shm_bytes"),),
+        fix=fixes.advice(
+            "Start the container with more shared memory (docker run --shm-size=8g), or with the host's "
+            f"(--ipc=host); in Kubernetes mount an emptyDir of medium Memory on /dev/shm. {containers.SHOWN}",
+            sh("docker run --rm --shm-size=8g ubuntu df -h /dev/shm"),
+            verify=sh("df -h /dev/shm"),
+        ),
+    )
+
+
+GIB = 1 << 30
+
+
+@rule("memlock-too-small", Layer.ENVIRONMENT, "limits", Severity.INFO)
+def memlock_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The locked-memory limit is low, and RDMA network cards need locked memory.
+
+    InfiniBand and RoCE cards read and write memory directly, so NCCL locks what they use. With a small limit it fails
+    once a second machine takes part (ibv_reg_mr: Cannot allocate memory). On one machine it does not matter. Raise the
+    limit where the jobs are started: in limits.conf, in the unit of the service, or for the container.
+    """
+    limits = told(facts, "limits")
+    memlock = number(limits, "memlock_bytes")
+    if memlock is None or memlock >= GIB or flag(limits, "may_lock") is not False or not texts(limits, "rdma"):
+        return
+    if gpus(facts):
+        container = bool(facts.host.container)
+        yield memlock_too_small.finding(
+            layer=Layer.CONTAINER if container else Layer.ENVIRONMENT,
+            title=f"Programs may lock {memlock >> 10} KiB of memory, which is too little for RDMA between machines",
+            because=(because(facts, "limits", "memlock_bytes"), because(facts, "limits", "rdma")),
+            fix=fixes.advice(
+                "Raise the limit where the jobs are started"
+                + (f" (docker run --ulimit memlock=-1). {containers.SHOWN}" if container else "."),
+                sh("docker run --rm --ulimit memlock=-1 ubuntu bash -c 'ulimit -l'")
+                if container
+                else sh("ulimit -l unlimited"),
+                verify=sh("ulimit -l"),
+            ),
+        )

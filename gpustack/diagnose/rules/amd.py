@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd
-from gpustack.diagnose.machine.described import kernel, machine, more
 from gpustack.diagnose.machine.frameworks import because_torch, installed, torch_version
 from gpustack.diagnose.machine.inventory import builds, from_text, nvidia_here, on_bus
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
+from gpustack.diagnose.machine.naming import kernel, machine, more
 from gpustack.diagnose.machine.values import (
     because,
     because_of,
@@ -42,7 +42,7 @@ DRIVERS = frozenset({"amdgpu", "radeon"})
 KFD_FAILS = ("rocm-tool-fails", "no-hip-device", "kfd-not-opened")
 
 
-@rule("gpu-unsupported-by-kfd", Layer.HARDWARE, "amdgpu.ko", Severity.ERROR)
+@rule("gpu-unsupported-by-kfd", Layer.HARDWARE, "amdgpu.ko")
 def gpu_unsupported_by_kfd(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The kernel does not support computing on this AMD GPU.
 
@@ -155,7 +155,7 @@ def _kfd_fix(refused: tuple[Message, ...], facts: Facts, *, atomics: bool) -> Fi
     return fixes.advice(words, sh("dmesg | grep -i kfd"), sh("uname -r"), verify=sh("rocminfo | grep gfx"))
 
 
-@rule("amdgpu-not-loaded", Layer.KERNEL_MODULE, "amdgpu", Severity.ERROR)
+@rule("amdgpu-not-loaded", Layer.KERNEL_MODULE, "amdgpu")
 def amdgpu_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An AMD GPU is on the bus, but the kernel's amdgpu driver is not bound to it.
 
@@ -205,7 +205,7 @@ OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 FAMILIES = {"gfx103": "10.3.0", "gfx110": "11.0.0", "gfx115": "11.0.0"}
 
 
-@rule("rocm-gfx-unsupported", Layer.FRAMEWORK, "rocm", Severity.ERROR)
+@rule("rocm-gfx-unsupported", Layer.FRAMEWORK, "rocm")
 def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A ROCm build has no code for this AMD GPU.
 
@@ -224,7 +224,8 @@ def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     complaints = [
         one
         for one in spoken
-        if (WHOLE.search(one.line) or not PARTS.search(one.line)) and not (named and _about(one) not in named)
+        if (WHOLE.search(one.line) or not PARTS.search(one.line))
+        and not (named and (one.values.get("gfx") or one.values.get("gfx2") or "") not in named)
     ]
     gfx = min(named) if named and gfx not in named and not heard(facts, *CERTAIN) else gfx
     archs = texts(told(facts, "pytorch"), "archs") or (build.archs if build else ())
@@ -290,10 +291,6 @@ def _of_others(facts: Facts) -> bool:
     """Return whether the only GPU that is named is NVIDIA's, so that a target is mentioned in general."""
     named_ = any(text(copy.facts, "name") for copy in copies(facts, "amd-gpu"))
     return bool(copies(facts, "gpu")) and not named_ and not version(facts, "rocm")
-
-
-def _about(message: Message) -> str:
-    return message.values.get("gfx") or message.values.get("gfx2") or ""
 
 
 def _by_name(facts: Facts, matrix: Matrix) -> set[str]:

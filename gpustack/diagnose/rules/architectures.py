@@ -260,7 +260,7 @@ def _wheel(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> tuple[
     return words, (fixes.install_torch(PYTHON(None), one.version, one.tag),)
 
 
-@rule("arch-not-in-build", Layer.FRAMEWORK, "pytorch", Severity.ERROR, in_one_python=True)
+@rule("arch-not-in-build", Layer.FRAMEWORK, "pytorch", in_one_python=True)
 def arch_not_in_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A build has no code for this GPU.
 

@@ -1,4 +1,4 @@
-"""Containers and jobs: what keeps the GPU from them, and which limits are too low."""
+"""Containers and jobs: what keeps the GPU from them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import CONTAINERS
-from gpustack.diagnose.machine import amd, containers, image_requirements, naming
+from gpustack.diagnose.machine import amd, containers, naming
 from gpustack.diagnose.machine.containers import NOT_FOUND, NOT_WORKING, TOOLKIT
-from gpustack.diagnose.machine.inventory import builds, for_cuda, gpus, nvidia_here, ours
+from gpustack.diagnose.machine.inventory import for_cuda, nvidia_here, ours
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
-from gpustack.diagnose.machine.nodes import left_out, refused, withheld
-from gpustack.diagnose.machine.values import because, because_of, flag, items, number, text, texts, told
+from gpustack.diagnose.machine.processes import left_out, refused, withheld
+from gpustack.diagnose.machine.values import because, because_of, flag, items, number, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
 from gpustack.model.command import ADDRESS, NAME, sh, step
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     "container-no-gpus-flag",
     Layer.CONTAINER,
     "nvidia-container-toolkit",
-    Severity.ERROR,
     explained_by=("container-toolkit-missing", "docker-snap"),
 )
 def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -98,9 +97,9 @@ def _flag_fix(facts: Facts) -> Fix:
     lines = " ".join(one.line.lower() for one in said(facts, "docker-run", containers.TOLD))
     named = next((kind for word, kind in containers.ENGINES.items() if word in lines), "")
     kind = named or containers.kind(facts) or "docker"
-    return Fix(
-        text=f"Start the container with the GPU: {containers.WAYS[kind]}. {containers.SHOWN}",
-        commands=(containers.COMMANDS[kind],),
+    return fixes.advice(
+        f"Start the container with the GPU: {containers.WAYS[kind]}. {containers.SHOWN}",
+        containers.COMMANDS[kind],
         verify=sh("nvidia-smi"),
     )
 
@@ -114,7 +113,6 @@ WITH = ("node-not-permitted", "restart-helps-said", *NOT_WORKING)
     "container-cgroup-lost-devices",
     Layer.CONTAINER,
     "nvidia-container-toolkit",
-    Severity.ERROR,
     explained_by=("gpu-fell-off-bus", "gsp-timeout", "driver-library-mismatch"),
 )
 def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -143,13 +141,13 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works")
         if in_text
         else (because(facts, "nvidia.ko", "nodes"), because(facts, "nvml", "error")),
-        fix=Fix(
-            text="Restart the container, with its devices passed by CDI: --device nvidia.com/gpu=all in place of "
+        fix=fixes.advice(
+            "Restart the container, with its devices passed by CDI: --device nvidia.com/gpu=all in place of "
             "--gpus. "
             f"{containers.SHOWN} These also prevent it: name each node (--device /dev/nvidia0 and so "
             "on), or make the links in /dev/char (nvidia-ctk system create-dev-char-symlinks --create-all), or let "
             "Docker use the cgroupfs driver.",
-            commands=(sh("docker run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi"),),
+            sh("docker run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi"),
             verify=sh("nvidia-smi"),
         ),
     )
@@ -177,7 +175,7 @@ SNAP_FAILS = (
 )
 
 
-@rule("docker-snap", Layer.CONTAINER, "docker", Severity.ERROR, from_messages=True)
+@rule("docker-snap", Layer.CONTAINER, "docker", from_messages=True)
 def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Docker comes from a snap, which cannot see the machine's driver.
 
@@ -247,7 +245,6 @@ WHAT = {
     "container-toolkit-missing",
     Layer.CONTAINER,
     "nvidia-container-toolkit",
-    Severity.ERROR,
     from_messages=True,
     explained_by=("docker-snap",),
 )
@@ -305,7 +302,6 @@ ENVIRONMENT, TOLD, REQUIRES_FAILS = "cuda-requirement-env", "image-requires-said
     "container-requires-newer-driver",
     Layer.DRIVER,
     "nvidia-driver",
-    Severity.ERROR,
     explained_by=("forward-compat-804", "compat-libs-803"),
 )
 def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -315,17 +311,17 @@ def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Fi
     with the CUDA version of the machine's driver (nvidia-smi shows it) and does not start the container. The driver
     belongs to the machine, not to the image. Update it there, or use an image for an older CUDA version.
     """
-    own = image_requirements.refused(facts, matrix)
+    own = containers.refused_by_image(facts, matrix)
     said_so = heard(facts, *REQUIRES_SAID)
     if not (own or said_so or _refused(facts, matrix)):
         return
-    cuda = CudaVersion.parse(image_requirements.cuda(own) if own else _cuda(facts))
+    cuda = CudaVersion.parse(containers.cuda_of_image(own) if own else _cuda(facts))
     asked = (
         f"a driver for CUDA {cuda} or newer (cuda>={cuda})" if cuda else f"another driver or GPU ({(own or '')[:60]})"
     )
     wanted = asked if own else _wanted(facts)
     needs = naming.native_driver(cuda, facts, matrix) if cuda else wanted
-    names, variable = naming.gpu_names(facts), image_requirements.NAME
+    names, variable = naming.gpu_names(facts), containers.REQUIRES
     image = Because(component="image", fact=f"variables.{variable}", value=own, source="--container-env")
     driver = naming.driver_name(facts, matrix) or "an older driver"
     yield container_requires_newer_driver.finding(
@@ -376,86 +372,3 @@ def _requires_fix(needs: str, facts: Facts, matrix: Matrix) -> Fix:
         reboot=True,
         verify=sh("nvidia-smi"),
     )
-
-
-SHM_WORDS_SAID = ("shm-full", "nccl-shm", "shm-bus-error", "shm-too-small-said")
-# What it can look like where the size of the shared memory is given as well.
-MAYBE = ("bus-error-plain", "nccl-system-error")
-SHM_MIB = 1 << 20
-# Below this DeepSpeed's ds_report warns. NCCL was seen to die in ncclShmOpen with Docker's 64 MiB: pytorch/tutorials,
-# commit 0ba3e39. Both read 2026-11-21.
-LEAST = 512 * SHM_MIB
-SMALL = 256 * SHM_MIB  # Docker gives 64 MiB, and NCCL alone wants some tens for each pair of GPUs
-SEVERAL = 2
-
-
-@rule("container-shm-too-small", Layer.CONTAINER, "limits", Severity.ERROR)
-def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """The shared memory of this container (/dev/shm) is too small for several GPUs.
-
-    Docker gives a container 64 MB of it by default. NCCL passes data between the processes of several GPUs through it,
-    and PyTorch's data loaders pass batches through it: both die with "No space left on device" or a bus error. Start
-    the container with more of it, or with the host's.
-    """
-    held, many = number(told(facts, "limits"), "shm_bytes"), len(gpus(facts))
-    in_text = heard(facts, *SHM_WORDS_SAID) or (held is not None and held <= SMALL and heard(facts, *MAYBE))
-    several, used = many >= SEVERAL, bool(facts.host.container and many)
-    if not in_text and not (held is not None and held < LEAST and used and (several or any(builds(facts)))):
-        return
-    who = f"NCCL on {many} GPUs" if several else "data loaders with many workers"
-    yield container_shm_too_small.finding(
-        severity=Severity.ERROR if in_text else Severity.WARNING if several else Severity.INFO,
-        title="Shared memory (/dev/shm) is too small: NCCL or a data loader found no room in it"
-        if in_text
-        else f"Shared memory in this container (/dev/shm) has {(held or 0) // SHM_MIB} MiB, too little for {who}",
-        detail=(f"It has {held // SHM_MIB} MiB. " if held else "")
-        + "A container gets 64 MiB of it by default; each GPU's process needs some, and so do data loaders.",
-        confidence=Confidence.CERTAIN
-        if heard(facts, "shm-full")
-        else Confidence.LIKELY
-        if in_text or several
-        else Confidence.POSSIBLE,
-        because=grounds(facts, *SHM_WORDS_SAID, "shm-size", *MAYBE, "docker-run")
-        if in_text
-        else (because(facts, "limits", "shm_bytes"),),
-        fix=Fix(
-            text="Start the container with more shared memory (docker run --shm-size=8g), or with the host's "
-            f"(--ipc=host); in Kubernetes mount an emptyDir of medium Memory on /dev/shm. {containers.SHOWN}",
-            commands=(sh("docker run --rm --shm-size=8g ubuntu df -h /dev/shm"),),
-            verify=sh("df -h /dev/shm"),
-        ),
-    )
-
-
-GIB = 1 << 30
-
-
-@rule("memlock-too-small", Layer.ENVIRONMENT, "limits", Severity.INFO)
-def memlock_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """The locked-memory limit is low, and RDMA network cards need locked memory.
-
-    InfiniBand and RoCE cards read and write memory directly, so NCCL locks what they use. With a small limit it fails
-    once a second machine takes part (ibv_reg_mr: Cannot allocate memory). On one machine it does not matter. Raise the
-    limit where the jobs are started: in limits.conf, in the unit of the service, or for the container.
-    """
-    limits = told(facts, "limits")
-    memlock = number(limits, "memlock_bytes")
-    if memlock is None or memlock >= GIB or flag(limits, "may_lock") is not False or not texts(limits, "rdma"):
-        return
-    if gpus(facts):
-        container = bool(facts.host.container)
-        yield memlock_too_small.finding(
-            layer=Layer.CONTAINER if container else Layer.ENVIRONMENT,
-            title=f"Programs may lock {memlock >> 10} KiB of memory, which is too little for RDMA between machines",
-            because=(because(facts, "limits", "memlock_bytes"), because(facts, "limits", "rdma")),
-            fix=Fix(
-                text="Raise the limit where the jobs are started"
-                + (f" (docker run --ulimit memlock=-1). {containers.SHOWN}" if container else "."),
-                commands=(
-                    sh("docker run --rm --ulimit memlock=-1 ubuntu bash -c 'ulimit -l'")
-                    if container
-                    else sh("ulimit -l unlimited"),
-                ),
-                verify=sh("ulimit -l"),
-            ),
-        )

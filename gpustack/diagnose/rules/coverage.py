@@ -46,7 +46,7 @@ from gpustack.diagnose.machine.views import each, inside
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import PATH, VARIABLE, Command, requirement, sh, step
+from gpustack.model.command import Command, requirement, sh
 from gpustack.model.facts import Component, Layer, Status, once, product
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -56,78 +56,6 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.known_bad import KnownBad
     from gpustack.model.facts import Facts, Instance, JsonValue
-
-
-OTHER = ("i386", "i486", "i586", "i686", "x86_32")  # words in the names of files for 32-bit programs
-ICD_MAKERS = {"nvidia": ("nvidia",), "amd": ("amd",), "intel": ("intel", "igdrcl")}
-HERE = frozenset({Status.PRESENT, Status.FAILED})
-
-
-def broken(facts: Facts, component: str, finding: str, verify: Command) -> Iterator[Finding]:
-    """Return each registered driver whose library is not there, where there is a loader that programs would ask."""
-    if status(facts, component) not in HERE:
-        return
-    seen = facts.find(component)
-    for icd in items(told(facts, component), "icds"):
-        library, file, by = text(icd, "library"), text(icd, "file"), text(icd, "by")
-        if library is None or text(icd, "path") or text(icd, "error") or _for_32_bits(icd):
-            continue
-        where = file or "OCL_ICD_FILENAMES"
-        yield Finding(
-            id=finding,
-            instance=where if file else library,
-            severity=Severity.WARNING if _computes(component, library, facts) else Severity.INFO,
-            layer=Layer.RUNTIME,
-            component=component,
-            title=f"{where} registers the {product(component)} driver {library}, which does not exist",
-            detail="The loader skips it: the devices of that driver are missing from every list."
-            + (f" The file was named by {by}." if by and by != "folder" else ""),
-            because=(Because(component=component, fact=where, value=library, source=seen.source if seen else ""),),
-            fix=fixes.advice(
-                "Reinstall the package of that driver, or remove it; a file that belongs to no package can be moved "
-                "away.",
-                sh("dpkg -S {file} || rpm -qf {file}", file=PATH(where)),
-                step("if no package owns it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
-                verify=verify,
-            )
-            if file
-            else fixes.advice(
-                "Remove the library from the variable.", sh("unset {variable}", variable=VARIABLE(where)), verify=verify
-            ),
-        )
-
-
-def _computes(component: str, library: str, facts: Facts) -> bool:
-    """Return whether programs compute through it on a GPU that is here; Vulkan is for pictures."""
-    makers = [maker for maker, words in ICD_MAKERS.items() if any(word in library.lower() for word in words)]
-    return component == "opencl" and any(on_bus(facts, maker) or copies(facts, f"{maker}-gpu") for maker in makers)
-
-
-def _for_32_bits(icd: JsonValue) -> bool:
-    """Return whether it is for 32-bit programs, whose libraries are found on other paths."""
-    return text(icd, "bits") == "32" or any(word in (text(icd, "file") or "") for word in OTHER)
-
-
-@rule("opencl-icd-broken", Layer.RUNTIME, "opencl", Severity.INFO)
-def opencl_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A driver is registered for OpenCL, but its library is missing.
-
-    Each file of /etc/OpenCL/vendors names the library of one driver, and the loader shows the devices of all that it
-    can load. A missing one is skipped silently: clinfo lists fewer platforms, or none (error -1001). Usually a driver
-    was removed and its file stayed, or a container was given the file without the library.
-    """
-    yield from broken(facts, "opencl", "opencl-icd-broken", sh("clinfo -l"))
-
-
-@rule("vulkan-icd-broken", Layer.RUNTIME, "vulkan", Severity.INFO)
-def vulkan_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A driver is registered for Vulkan, but its library is missing.
-
-    Each manifest in the loader's folders (vulkan/icd.d), or named by VK_DRIVER_FILES, names the library of one driver.
-    The loader skips what it cannot load, and says so only if asked to (VK_LOADER_DEBUG=all). Usually a driver was
-    removed and its manifest stayed, or a container was given the manifest without the library.
-    """
-    yield from broken(facts, "vulkan", "vulkan-icd-broken", sh("vulkaninfo --summary"))
 
 
 WORDS = {
@@ -223,11 +151,11 @@ def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts, matri
             for name in (one.component, *one.partners)
         ),
         row=one.row,
-        fix=Fix(
-            text=f"{fixes.place(facts) if by_driver else ''}{one.advice}",
-            commands=commands,
-            needs_root=by_driver,
-            needs_reboot=by_driver,
+        fix=fixes.advice(
+            f"{fixes.place(facts) if by_driver else ''}{one.advice}",
+            *commands,
+            root=by_driver,
+            reboot=by_driver,
             verify=sh("gpustack doctor"),
         ),
         confidence=Confidence.LIKELY if proven else Confidence.POSSIBLE,
@@ -239,8 +167,8 @@ def _source(name: str, facts: Facts) -> str:
     return seen.source if seen else ""
 
 
-FIX = Fix(
-    text="Update gpustack from where this one was installed; `gpustack matrix update` shows what the matrix lacks.",
+FIX = fixes.advice(
+    "Update gpustack from where this one was installed; `gpustack matrix update` shows what the matrix lacks.",
     verify=sh("gpustack --version"),
 )
 

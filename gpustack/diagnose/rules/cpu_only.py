@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.amd import cards as amd_cards
 from gpustack.diagnose.machine.completing import BY_PLATFORM
 from gpustack.diagnose.machine.frameworks import (
@@ -25,16 +24,13 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, hol
 from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.toolchain import called
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told, version
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
-from gpustack.diagnose.wheels import wheel_for_driver
-from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, Command, sh
+from gpustack.diagnose.wheels import INSTALLED, NIX, PADDLE, paddle, wheel_for_driver, with_gpu_code
 from gpustack.model.facts import Layer, Strength, product
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
@@ -49,10 +45,8 @@ JAX_ELSE = (
     *("jax-plugin-version", "jax-pjrt-version", "jax-plugin-interface", "jaxlib-version", "jaxlib-too-old"),
     *("no-device", "init-error", "cuda-fails-said", "insufficient-driver", "cuda-unknown-error", "visible-devices"),
 )
-# Paddle's own index; its build for CUDA 12.6 wants a driver of 550.54.14, that for 11.8 one of 450.80.02.
-# Source: Paddle's installation guide, pip on Linux.
-PADDLE, PADDLE_INDEX = "paddlepaddle", "https://www.paddlepaddle.org.cn/packages/stable"
-PADDLE_CUDA = CudaVersion(12, 4)  # of driver 550
+
+
 # What a program says of a framework that is a build without GPU code.
 SAID = {
     "jax": ("jax-cpu-only", "jax-falls-back", "jax-cpu-listed"),
@@ -60,57 +54,23 @@ SAID = {
     "onnxruntime": ("ort-provider-unavailable", "ort-cuda-absent-said", "ort-installed"),
     PADDLE: ("gpu-unused-said",),
 }
-# Of a framework for NVIDIA's GPUs: what is removed, what is installed, and the check.
-INSTALLED: Mapping[str, tuple[str, tuple[str, ...], str, Command]] = {
-    "jax": (
-        "Install JAX with its CUDA plugin.",
-        (),
-        "jax[cuda12]",
-        sh('python -c "import jax; print(jax.devices())"'),
-    ),
-    "tensorflow": (
-        "Install the CUDA build (on Windows only TensorFlow up to 2.10 has one, or use WSL2).",
-        ("tensorflow-cpu",),
-        "tensorflow[and-cuda]",
-        sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
-    ),
-    "onnxruntime": (
-        "Install onnxruntime-gpu instead of onnxruntime.",
-        ("onnxruntime",),
-        "onnxruntime-gpu",
-        sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
-    ),
-}
-NIX = fixes.advice(
-    "Use torch-bin (formerly pytorch-bin), or set cudaSupport = true in the nixpkgs configuration.",
-    sh("nix-shell -p python3Packages.torch-bin"),
-    verify=fixes.TORCH_SEES,
-)
 
 
 def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return each framework of which messages and the list of packages together say that it has no GPU code."""
     if _jax(facts):
-        yield _plain(facts, "jax", "JAX", _for_gpu("jax", facts, matrix))
+        yield _plain(facts, "jax", "JAX", with_gpu_code("jax", facts, matrix))
     if installed(facts, "tensorflow-cpu") and not installed(facts, "tensorflow", *TF_GPU) and nvidia_here(facts):
-        yield _plain(facts, "tensorflow", "TensorFlow", _for_gpu("tensorflow", facts, matrix))
+        yield _plain(facts, "tensorflow", "TensorFlow", with_gpu_code("tensorflow", facts, matrix))
     if _onnxruntime(facts):
-        yield _plain(facts, "onnxruntime", "ONNX Runtime", _for_gpu("onnxruntime", facts, matrix))
+        yield _plain(facts, "onnxruntime", "ONNX Runtime", with_gpu_code("onnxruntime", facts, matrix))
     if installed(facts, PADDLE) and not installed(facts, f"{PADDLE}-gpu") and nvidia_here(facts):
         yield from (
-            _plain(facts, PADDLE, "PaddlePaddle", _paddle(facts, matrix)) for _ in said(facts, *SAID[PADDLE])[:1]
+            _plain(facts, PADDLE, "PaddlePaddle", paddle(facts, matrix)) for _ in said(facts, *SAID[PADDLE])[:1]
         )
     for one in said(facts, "not-built-for-gpu")[:1]:
         program = called(one.values.get("program", ""))
         yield _plain(facts, program.name.lower(), program.name, program.fix(), "not-built-for-gpu")
-
-
-def _for_gpu(component: str, facts: Facts, matrix: Matrix) -> Fix:
-    """Return how the build of a framework with GPU code is installed instead of the one without."""
-    text_, without, wanted, verify = INSTALLED[component]
-    removed = tuple(sh("python -m pip uninstall -y {name}", name=DISTRIBUTION(one)) for one in without)
-    added = sh("python -m pip install {wanted}", wanted=pinned(wanted, facts, matrix))
-    return fixes.advice(text_, *removed, added, verify=verify)
 
 
 def _jax(facts: Facts) -> bool:
@@ -136,18 +96,6 @@ def _offers_no_gpu(facts: Facts) -> bool:
     listed = holding(facts, "ort-providers", "providers")
     wanted = [one for one in listed if "CUDA" in one.line.replace(one.values["providers"], "")]
     return bool(wanted) and not any(re.search("CUDA|Tensorrt|Dml", one.values["providers"]) for one in listed)
-
-
-def _paddle(facts: Facts, matrix: Matrix) -> Fix:
-    highest = naming.cuda_of_driver(facts, matrix)
-    tag = BUILD_TAG("cu118" if highest and highest < PADDLE_CUDA else "cu126")
-    index = sh("python -m pip install paddlepaddle-gpu -i {index}/{tag}/", index=ADDRESS(PADDLE_INDEX), tag=tag)
-    return fixes.advice(
-        "Install the CUDA build from Paddle's own index; its installation guide has one for each CUDA version.",
-        sh("python -m pip uninstall -y paddlepaddle"),
-        index,
-        verify=sh('python -c "import paddle; paddle.utils.run_check()"'),
-    )
 
 
 def _plain(facts: Facts, component: str, name: str, fix: Fix, *kinds: str) -> Finding:
@@ -303,14 +251,7 @@ FAILS, TOOLKIT = "cuda-fails-said", "cuda-toolkit"
 BUILD_KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
 
 
-@rule(
-    "cpu-only-build",
-    Layer.FRAMEWORK,
-    "pytorch",
-    Severity.ERROR,
-    in_one_python=True,
-    explained_by=("ort-cpu-and-gpu-installed",),
-)
+@rule("cpu-only-build", Layer.FRAMEWORK, "pytorch", in_one_python=True, explained_by=("ort-cpu-and-gpu-installed",))
 def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A framework is installed as a CPU-only build, or for another vendor's GPUs, on a machine with a GPU.
 
@@ -429,11 +370,11 @@ def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
     wheel = wheel_for_driver(build, facts, matrix) if build.component != "tensorflow" else None
     if wheel is None and (from_text(facts) or build.component == "tensorflow"):
         known = build.component in INSTALLED
-        return _for_gpu(build.component, facts, matrix) if known else fixes.any_torch(build, facts, matrix)
-    return Fix(
-        text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: update the driver first.",
-        commands=wheel[1] if wheel else fixes.driver(facts, matrix),
-        needs_root=not wheel,
-        needs_reboot=not wheel,
+        return with_gpu_code(build.component, facts, matrix) if known else fixes.any_torch(build, facts, matrix)
+    return fixes.advice(
+        wheel[0] if wheel else "No build for the GPU that we know fits this driver: update the driver first.",
+        *(wheel[1] if wheel else fixes.driver(facts, matrix)),
+        root=not wheel,
+        reboot=not wheel,
         verify=fixes.verify(build),
     )

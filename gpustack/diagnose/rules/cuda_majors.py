@@ -31,7 +31,7 @@ from gpustack.matrix.subjects import frameworks
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import DISTRIBUTION, NUMBER, requirement, sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.frameworks import TensorflowRelease
     from gpustack.model.facts import Facts
-    from gpustack.model.versions import CudaVersion
 
     Given: TypeAlias = tuple[Facts, Matrix]
 
@@ -54,7 +53,6 @@ PROVIDERS = sh('python -c "import onnxruntime; print(onnxruntime.get_available_p
     "cuda-major-mixed",
     Layer.LIBRARY,
     ONNXRUNTIME,
-    Severity.ERROR,
     in_one_python=True,
     from_messages=True,
     explained_by=("cuda-major-mismatch-wheel", "bnb-binary-missing-for-cuda", "libcuda-so-symlink-missing"),
@@ -65,7 +63,7 @@ def cuda_major_mixed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     The names of CUDA's libraries carry a number that belongs to a major version: libcublasLt.so.11 is from CUDA 11, and
     CUDA 12 has only libcublasLt.so.12. A newer toolkit does not serve a program that was built for an older major
     version, whatever the driver. Install the program's build for the CUDA version that is here, or install the
-    libraries of its own major version as well: both can coexist on one machine.
+    libraries of its libraries of its own major version as well: both can coexist on one machine.
     """
     wanted, signs = clashing(facts, matrix), cuda_here(facts, matrix)
     if not wanted:
@@ -160,7 +158,7 @@ def _build_for(cuda: int, facts: Facts, matrix: Matrix) -> str:
     return f"On the package index {span} is built for CUDA {cuda}: install that.{own}"
 
 
-@rule("ort-cudnn-major-mismatch", Layer.LIBRARY, CUDNN, Severity.ERROR, in_one_python=True, from_messages=True)
+@rule("ort-cudnn-major-mismatch", Layer.LIBRARY, CUDNN, in_one_python=True, from_messages=True)
 def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """onnxruntime-gpu needs a different cuDNN major version than the one that is installed.
 
@@ -232,7 +230,6 @@ def _ort_fix(wanted: int, held: int | None, facts: Facts, matrix: Matrix) -> Fix
     "cuda-runtime-missing",
     Layer.RUNTIME,
     "cuda-runtime",
-    Severity.ERROR,
     in_one_python=True,
     from_messages=True,
     explained_by=("cuda-major-mismatch-wheel", "bnb-binary-missing-for-cuda", "oneapi-env-not-sourced"),
@@ -280,7 +277,6 @@ ONE_NAME_A_MAJOR = 11
     "tf-cannot-dlopen",
     Layer.LIBRARY,
     "tensorflow",
-    Severity.ERROR,
     in_one_python=True,
     from_messages=True,
     explained_by=("tf-no-native-windows-gpu", "container-no-gpus-flag"),
@@ -296,7 +292,7 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     wanted = [one for one in missing(facts, matrix) if one.asker == TENSORFLOW]
     version_ = plain_version(facts, TENSORFLOW)
     release = frameworks.tensorflow_of(matrix, version_ or "0")
-    if heard(facts, LISTS) or _no_driver(facts) or _needless(wanted, facts):
+    if heard(facts, LISTS) or _excused(wanted, facts):
         return
     named = bool(wanted) or heard(facts, SKIPS)
     here = _here(wanted, facts, matrix) if named else _others(release, facts, matrix)
@@ -304,12 +300,13 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     guessed = bool(wanted) and not facts.find(TENSORFLOW) and of_tensorflow_1(wanted[0].message, facts)
     name = "The program (TensorFlow 1, by the library's name)" if guessed else f"TensorFlow {version_ or ''}".strip()
-    needs = _needs(release, wanted)
+    built = _built(release, wanted)
+    needs = f"{f'TensorFlow {release.version} is' if release else 'It was'} built for {built}." if built else ""
     if named:
         ends = "cannot be imported" if wanted and "ImportError" in wanted[0].message.line else "does not use the GPU"
         title = f"{name} cannot open {', '.join(map(_spelled, wanted)) or 'a CUDA library'} and {ends}"
     else:
-        title = f"{name} needs the libraries of {_built(release, wanted)}"
+        title = f"{name} needs the libraries of {built}"
         needs = f"{needs} Libraries of another version have other names, so it does not use the GPU."
     yield tf_cannot_dlopen.finding(
         component=wanted[0].library if wanted else TENSORFLOW,
@@ -327,8 +324,11 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     )
 
 
-def _needless(wanted: Sequence[Missing], facts: Facts) -> bool:
-    """Return whether TensorFlow misses the runtime alone, harmless by its words without a GPU, and none is known."""
+def _excused(wanted: Sequence[Missing], facts: Facts) -> bool:
+    """Return whether TensorFlow misses the driver's library, or the runtime alone, which is harmless without a GPU."""
+    names = [one.values["soname"] for one in holding(facts, "missing-library-tf", "soname")]
+    if any((soname_library(one) or ("", ""))[0] == "libcuda" or "nvcuda.dll" in one for one in names):
+        return True  # no toolkit brings it
     only = heard(facts, IGNORES) and not heard(facts, SKIPS) and all("cudart" in _spelled(one) for one in wanted)
     return only and not nvidia_here(facts) and facts.find("cuda-toolkit") is None
 
@@ -342,38 +342,21 @@ def _here(wanted: Sequence[Missing], facts: Facts, matrix: Matrix) -> list[tuple
 
 def _others(release: TensorflowRelease | None, facts: Facts, matrix: Matrix) -> list[tuple[str, Because]]:
     """Return the CUDA or cuDNN that is named and has other names than a TensorFlow that lists no GPU looks for."""
-    blind = heard(facts, BLIND)
-    if release is None or not heard(facts, *UNUSED, BLIND) or heard(facts, *ELSE) or (blind and not _driver(facts)):
+    blind, driver = heard(facts, BLIND), driver_release(facts) or version(facts, "nvml")
+    driverless = not driver and not heard(facts, "wsl-smi-works")  # it may be the driver that TensorFlow misses
+    if release is None or not heard(facts, *UNUSED, BLIND) or heard(facts, *ELSE) or (blind and driverless):
         return []
     if numbers(release.version)[:2] >= FIRST_EXTRA and not blind:
         return []
     if on_windows(facts) and frameworks.tensorflow_gpu_on(matrix, release.version, "windows") is False:
         return []
     here = [one for one in cuda_here(facts, matrix) if one.cuda]
-    others = [] if any(_serves(release, one.cuda) for one in here) else here[:1]
+    same = 1 if release.cuda.major >= ONE_NAME_A_MAJOR else 2  # before it the libraries are named after the minor too
+    wanted = numbers(str(release.cuda))[:same]
+    others = [] if any(numbers(str(one.cuda))[:same] == wanted for one in here) else here[:1]
     wrong = [one for one in cudnn_here(facts)[:1] if numbers(one[0])[:1] != numbers(release.cudnn)[:1]]
     wrong = wrong if others or not blind else []
     return [(one.what, one.because) for one in others] + [(f"cuDNN {number}", ground) for number, ground in wrong]
-
-
-def _driver(facts: Facts) -> bool:
-    """Return whether a driver is mentioned, so that it is not the driver that TensorFlow misses."""
-    return driver_release(facts) is not None or version(facts, "nvml") is not None or heard(facts, "wsl-smi-works")
-
-
-def _serves(release: TensorflowRelease, cuda: CudaVersion | None) -> bool:
-    """Return whether a CUDA has the names that a release looks for: up to CUDA 10 each minor release has its own."""
-    if cuda is None or cuda.major != release.cuda.major:
-        return False
-    return cuda.major >= ONE_NAME_A_MAJOR or cuda.minor == release.cuda.minor
-
-
-def _no_driver(facts: Facts) -> bool:
-    """Return whether TensorFlow misses the driver's own library, which no toolkit brings."""
-    return any(
-        (soname_library(one.values["soname"]) or ("", ""))[0] == "libcuda" or "nvcuda.dll" in one.values["soname"]
-        for one in holding(facts, "missing-library-tf", "soname")
-    )
 
 
 def _spelled(one: Missing) -> str:
@@ -386,11 +369,6 @@ def _built(release: TensorflowRelease | None, wanted: Sequence[Missing]) -> str:
     if release:
         return f"CUDA {release.cuda} and cuDNN {release.cudnn}"
     return next((f"CUDA {cuda}" for one in wanted if one.library != CUDNN and (cuda := _cuda(one))), "")
-
-
-def _needs(release: TensorflowRelease | None, wanted: Sequence[Missing]) -> str:
-    built = _built(release, wanted)
-    return f"{f'TensorFlow {release.version} is' if release else 'It was'} built for {built}." if built else ""
 
 
 def _cuda(one: Missing) -> str | None:
@@ -413,9 +391,9 @@ def _tf_fix(release: TensorflowRelease | None, wanted: Sequence[Missing], facts:
             verify=fixes.TENSORFLOW_SEES,
         )
     return fixes.advice(
-        f"Install {_built(release, wanted) or 'the CUDA and cuDNN that this TensorFlow names'}alongside what is there, "
-        "and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); or install a TensorFlow that is built for "
-        "the CUDA version that is here.",
+        f"Install {_built(release, wanted) or 'the CUDA and cuDNN that this TensorFlow names'} "
+        "alongside what is there, and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); "
+        "or install a TensorFlow that is built for the CUDA version that is here.",
         sh("ldconfig -p | grep -E 'libcudart|libcudnn'"),
         verify=fixes.TENSORFLOW_SEES,
     )

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
-from gpustack.diagnose.machine.described import architecture, branch_of, is_open, machine, more, release, works
+from gpustack.diagnose.machine.completing import Compat, winner
 from gpustack.diagnose.machine.inventory import builds, driver_release, from_text, gpus, nvidia_here, on_windows, starts
 from gpustack.diagnose.machine.messages import grounds, heard, holding, said, value
+from gpustack.diagnose.machine.naming import architecture, branch_of, is_open, machine, more, release, works
 from gpustack.diagnose.machine.values import because, copies, flag, items, number, status, text, told, version
 from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import MODULE_STAYS_OUT, NO_GPU_FOR_NVML
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer, Status
-from gpustack.model.report import Because, Confidence, Finding, Fix, Kept, Severity
-from gpustack.model.versions import CudaVersion, DriverRelease
+from gpustack.model.report import Because, Confidence, Finding, Fix, Kept
+from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,13 +33,7 @@ MODULE = "nvidia-uvm.ko"
 MISSING_FAILS = ("cuinit-999", "cuda-unknown-error", "no-device", "cuinit-3", "init-error")
 
 
-@rule(
-    "nvidia-uvm-missing",
-    layer=Layer.KERNEL_MODULE,
-    component="nvidia-uvm.ko",
-    severity=Severity.ERROR,
-    explained_by=(*NO_GPU_FOR_NVML, "libcuda-missing"),
-)
+@rule("nvidia-uvm-missing", Layer.KERNEL_MODULE, "nvidia-uvm.ko", explained_by=(*NO_GPU_FOR_NVML, "libcuda-missing"))
 def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nvidia-uvm, the module for unified memory, is not loaded, and CUDA cannot start without it.
 
@@ -48,7 +42,9 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     out, no_node = _out(facts)
     reported = said(facts, "uvm-missing")
-    implied = heard(facts, *MISSING_FAILS) and (_listed_without(facts) or _made_by_root(facts)) and not works(facts)
+    # CUDA starts for root alone, who may load the module and make its node on the way.
+    by_root = heard(facts, "works-as-root") and heard(facts, "cuinit-999", "cuda-unknown-error")
+    implied = heard(facts, *MISSING_FAILS) and (_listed_without(facts) or by_root) and not works(facts)
     in_text = (bool(reported) or implied) and not heard(facts, "cuda-available-true")
     node = any(NODE in one.line for one in reported) if in_text else not out
     if not (in_text or out or no_node):
@@ -63,11 +59,11 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         because=(*grounds(facts, "uvm-missing"), *grounds(facts, *MISSING_FAILS, most=2), *more(facts))
         if in_text
         else tuple(because(facts, *names) for names in ((MODULE, "loaded"), (MODULE, "nodes"), ("libcuda", "cu_init"))),
-        fix=Fix(
-            text=f"{fixes.place(facts)}Load nvidia_uvm and create its device node, now and at each boot (a line "
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Load nvidia_uvm and create its device node, now and at each boot (a line "
             "nvidia-uvm in /etc/modules-load.d/); for a container, pass the node in.",
-            commands=(sh("sudo modprobe nvidia_uvm"), sh("sudo nvidia-modprobe -c 0 -u")),
-            needs_root=True,
+            sh("sudo modprobe nvidia_uvm"),
+            sh("sudo nvidia-modprobe -c 0 -u"),
             verify=sh("gpustack doctor"),
         ),
         confidence=Confidence.LIKELY if in_text and not reported else Confidence.CERTAIN,
@@ -82,11 +78,6 @@ def _out(facts: Facts) -> tuple[bool, bool]:
     nodes = [node for node in items(uvm, "nodes") if text(node, "path") == NODE]
     out = status(facts, MODULE) is Status.ABSENT or flag(uvm, "loaded") is False
     return out, any(flag(node, "exists") is False for node in nodes)
-
-
-def _made_by_root(facts: Facts) -> bool:
-    """Return whether CUDA starts for root alone, who may load the module and make its node on the way."""
-    return heard(facts, "works-as-root") and heard(facts, "cuinit-999", "cuda-unknown-error")
 
 
 def _listed_without(facts: Facts) -> bool:
@@ -108,9 +99,8 @@ OLD = ("insufficient-driver", "torch-driver-too-old", "runtime-above-driver", "i
 
 @rule(
     "uvm-stale-after-suspend",
-    layer=Layer.KERNEL_MODULE,
-    component="nvidia-uvm.ko",
-    severity=Severity.ERROR,
+    Layer.KERNEL_MODULE,
+    "nvidia-uvm.ko",
     explained_by=(
         "gpu-fell-off-bus",
         "gsp-timeout",
@@ -151,12 +141,12 @@ def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         if in_text
         else tuple(because(facts, *names) for names in seen),
         row=row.row if row else None,
-        fix=Fix(
-            text=f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. "
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. "
             "To prevent it, set NVreg_PreserveVideoMemoryAllocations=1 and enable nvidia-suspend and "
             "nvidia-resume.service.",
-            commands=(sh("sudo modprobe -r nvidia_uvm"), sh("sudo modprobe nvidia_uvm")),
-            needs_root=True,
+            sh("sudo modprobe -r nvidia_uvm"),
+            sh("sudo modprobe nvidia_uvm"),
             verify=sh("gpustack doctor"),
         ),
         confidence=Confidence.POSSIBLE if in_text and not slept else Confidence.LIKELY,
@@ -167,7 +157,8 @@ def _fails_in_text(facts: Facts, matrix: Matrix, *, slept: bool) -> bool:
     """Return whether CUDA fails after the machine slept, or cannot say why it does not start."""
     fails = heard(facts, *STALE_FAILS) if slept else heard(facts, "cuinit-999")
     elsewhere = on_windows(facts) or (facts.host.container is not None and not slept)
-    old = not slept and (heard(facts, *OLD) or _too_old(facts, matrix))
+    fits = (driver_fit(one.cuda, facts, matrix).kept for one in builds(facts) if one.cuda)
+    old = not slept and (heard(facts, *OLD) or Kept.BROKEN in fits)  # which says enough
     return fails and not old and not elsewhere and (from_text(facts) or nvidia_here(facts))
 
 
@@ -175,11 +166,6 @@ def _stale(facts: Facts) -> bool:
     """Return whether CUDA knows no reason on a machine where module and NVML are well."""
     known = number(told(facts, "libcuda"), "cu_init") == UNKNOWN and number(told(facts, "nvml"), "code") == 0
     return known and flag(told(facts, MODULE), "loaded") is True and nvidia_here(facts)
-
-
-def _too_old(facts: Facts, matrix: Matrix) -> bool:
-    """Return whether the driver is too old for a build that is here, which says enough."""
-    return any(driver_fit(one.cuda, facts, matrix).kept is Kept.BROKEN for one in builds(facts) if one.cuda)
 
 
 # The first branch whose open module has HMM. Source: NVIDIA technical blog, "Simplifying GPU Application Development
@@ -192,9 +178,8 @@ HMM_FAILS = ("cuinit-3", TORCH, "init-error", "no-device", "cuda-unknown-error",
 
 @rule(
     "uvm-hmm-bug",
-    layer=Layer.KERNEL_MODULE,
-    component="nvidia-uvm.ko",
-    severity=Severity.ERROR,
+    Layer.KERNEL_MODULE,
+    "nvidia-uvm.ko",
     from_messages=True,
     explained_by=(*NO_GPU_FOR_NVML, "nvidia-uvm-missing"),
 )
@@ -208,7 +193,9 @@ def uvm_hmm_bug(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     sure, spoken = heard(facts, "uvm-hmm"), heard(facts, "uvm-hmm-named")
     number = branch_of(release(facts))
-    has_hmm = is_open(facts) or _only_open(facts, matrix)
+    arch = architecture(facts, matrix)
+    flavour = matrix.flavour(arch) if arch else None
+    has_hmm = is_open(facts) or (flavour is not None and flavour.closed == "impossible")
     suspect = heard(facts, "cuinit-3") and (has_hmm or (number or 0) >= FIRST) and (number is None or number >= FIRST)
     suspect = suspect or (heard(facts, TORCH) and has_hmm and _lists_all_the_same(facts))
     well = any("uvm_disable_hmm=1" not in one.line for one in said(facts, "cuda-available-true", WORKS))
@@ -225,15 +212,12 @@ def uvm_hmm_bug(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             "HMM comes with the open kernel module; uvm_disable_hmm=1 switches it off.",
         ),
         because=(*grounds(facts, "uvm-hmm", "uvm-hmm-named"), *grounds(facts, *HMM_FAILS, most=2), *more(facts)),
-        fix=Fix(
-            text=f"{fixes.place(facts)}Switch HMM off and load nvidia_uvm again (stop the programs on the GPU first), "
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Switch HMM off and load nvidia_uvm again (stop the programs on the GPU first), "
             "or use the proprietary module, or start the kernel with nokaslr.",
-            commands=(
-                sh("echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm-hmm.conf"),
-                sh("sudo modprobe -r nvidia_uvm"),
-                sh("sudo modprobe nvidia_uvm"),
-            ),
-            needs_root=True,
+            sh("echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm-hmm.conf"),
+            sh("sudo modprobe -r nvidia_uvm"),
+            sh("sudo modprobe nvidia_uvm"),
             verify=sh("cat /sys/module/nvidia_uvm/parameters/uvm_disable_hmm"),
         ),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if spoken or has_hmm else Confidence.POSSIBLE,
@@ -246,52 +230,12 @@ def _lists_all_the_same(facts: Facts) -> bool:
     return works or bool(version(facts, "nvml"))
 
 
-def _only_open(facts: Facts, matrix: Matrix) -> bool:
-    """Return whether the GPU runs with the open module only."""
-    arch = architecture(facts, matrix)
-    flavour = matrix.flavour(arch) if arch else None
-    return flavour is not None and flavour.closed == "impossible"
-
-
 MISMATCH, NOT_ON_THIS_GPU = 803, 804
-ELSEWHERE = "known folder"  # not on the loader's way
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compat:
-    """The compat libcuda that the loader finds first, and the driver branches that its own note names."""
-
-    path: str
-    release: DriverRelease | None
-    branches: tuple[int, ...]
-
-    def pairs(self, driver: DriverRelease) -> bool | None:
-        """Return whether it pairs with a kernel driver, by its note; None where it has none that says."""
-        if not self.branches:
-            return None
-        return driver.branch in self.branches and (self.release is None or self.release.branch >= driver.branch)
-
-
-def winner(facts: Facts) -> Compat | None:
-    """Return the compat libcuda that was loaded, or that the loader would take; None where it takes another."""
-    libcuda = told(facts, "libcuda")
-    on_path = [one for one in items(libcuda, "copies") if text(one, "found_by") != ELSEWHERE]
-    path = text(libcuda, "path") or next((text(one, "real") for one in on_path), None) or ""
-    copy = next((one for one in items(libcuda, "copies") if text(one, "real") == path), None)
-    loaded = text(libcuda, "kind") if text(libcuda, "path") else None
-    if "compat" not in {loaded, text(copy, "kind")} and "/compat/" not in path:
-        return None
-    branches = tuple(one for one in items(copy, "note", "drivers") if isinstance(one, int))
-    return Compat(path=path, release=DriverRelease.parse(text(copy, "release")), branches=branches)
 
 
 def asked(facts: Facts) -> int | None:
     """Return what cuInit answered, or None where nobody asked it."""
     return number(told(facts, "libcuda"), "cu_init")
-
-
-def _listed(branches: tuple[int, ...]) -> str:
-    return ", ".join(f"R{branch}" for branch in sorted(branches))
 
 
 def _folders(libcuda: JsonValue, path: str) -> list[str]:
@@ -357,7 +301,8 @@ def _detail(found: Compat | None, code: int, facts: Facts, matrix: Matrix) -> st
         parts = ["Forward compatibility, a newer libcuda on an older kernel driver, is for data-centre GPUs only."]
         parts += [f"CUDA {wanted} came with {naming.native_driver(wanted, facts, matrix)}."] if wanted else []
     if found and found.branches:
-        parts.append(f"According to its own note it is for branches {_listed(found.branches)}.")
+        listed = ", ".join(f"R{branch}" for branch in sorted(found.branches))
+        parts.append(f"According to its own note it is for branches {listed}.")
     fits = [one.name for one in matrix.compats if found and release and release.branch in one.bases]
     parts += [f"Packages for this driver: {', '.join(fits)}."] if fits and code == MISMATCH else []
     parts += [f"The driver itself supports CUDA {own}."] if own else []
@@ -390,17 +335,14 @@ def _wanted(facts: Facts, matrix: Matrix) -> CudaVersion | None:
 
 def _without_compat(facts: Facts) -> Fix:
     folder = value(facts, "compat-folder", "path") or USUAL
-    return Fix(
-        text=f"Make the loader find the driver's own libcuda first: remove {folder} from LD_LIBRARY_PATH and "
+    return fixes.advice(
+        f"Make the loader find the driver's own libcuda first: remove {folder} from LD_LIBRARY_PATH and "
         "/etc/ld.so.conf.d, in the image or when the container starts (docker run -e "
         f"LD_LIBRARY_PATH={MOUNTED}); or remove the image's libcuda.",
-        commands=(
-            sh(
-                "sudo sed -i --follow-symlinks '\\,cuda.*/compat,s/^/#/' "
-                "$(grep -ls 'cuda.*/compat' /etc/ld.so.conf.d/*.conf) && sudo ldconfig"
-            ),
+        sh(
+            "sudo sed -i --follow-symlinks '\\,cuda.*/compat,s/^/#/' "
+            "$(grep -ls 'cuda.*/compat' /etc/ld.so.conf.d/*.conf) && sudo ldconfig"
         ),
-        needs_root=True,
         verify=sh("ldconfig -p | grep libcuda.so.1"),
     )
 
@@ -409,30 +351,24 @@ def _newer(facts: Facts, matrix: Matrix) -> Fix:
     own, wanted = naming.own_cuda(facts, matrix) or naming.cuda_of_driver(facts, matrix), _wanted(facts, matrix)
     newer = naming.native_driver(wanted, facts, matrix) if wanted else "a driver of the image's CUDA or newer"
     older = f"on CUDA {own} or older" if own else "for the driver's own CUDA"
-    return Fix(
-        text=f"On the machine itself, install {newer}. Or use an image or build {older}, or keep the compat folder "
+    return fixes.advice(
+        f"On the machine itself, install {newer}. Or use an image or build {older}, or keep the compat folder "
         f"({USUAL}) off the library path.",
-        commands=fixes.driver(facts, matrix),
-        needs_root=True,
-        needs_reboot=True,
+        *fixes.driver(facts, matrix),
+        root=True,
+        reboot=True,
         verify=sh("nvidia-smi"),
     )
 
 
-@rule(
-    "compat-libs-803",
-    layer=Layer.DRIVER,
-    component="libcuda",
-    severity=Severity.ERROR,
-    explained_by=("driver-library-mismatch",),
-)
+@rule("compat-libs-803", Layer.DRIVER, "libcuda", explained_by=("driver-library-mismatch",))
 def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A compat libcuda that does not match the kernel driver is found first (CUDA error 803).
 
     The cuda-compat package brings a libcuda of a newer driver branch, for older kernel drivers of certain branches,
     which newer packages list in an ELF note. Here it is found before the driver's own and does not match the kernel
     module: it is older than the module, or was not made for the module's branch. Take it off the library path, or
-    install the package that matches.
+    install the install the package that matches.
     """
     found, driver = winner(facts), driver_release(facts)
     foretold = asked(facts) is None and found and driver and found.pairs(driver) is False
@@ -445,13 +381,7 @@ def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 CONSUMER = re.compile(r"\bGeForce\b|\bTITAN\b")
 
 
-@rule(
-    "forward-compat-804",
-    layer=Layer.DRIVER,
-    component="libcuda",
-    severity=Severity.ERROR,
-    explained_by=("driver-library-mismatch",),
-)
+@rule("forward-compat-804", Layer.DRIVER, "libcuda", explained_by=("driver-library-mismatch",))
 def forward_compat_804(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A compat libcuda of a newer CUDA is loaded on a GPU that cannot use it (CUDA error 804).
 

@@ -1,4 +1,4 @@
-"""Wheels for another CUDA major than that of the framework beside them."""
+"""Wheels for another CUDA than that of the framework beside them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.change_sets import FAMILY, fitting, place
 from gpustack.diagnose.fixes import TORCH_INDEX
+from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.extensions import (
     FRAMEWORKS,
     MODULES,
@@ -23,28 +25,42 @@ from gpustack.diagnose.machine.frameworks import (
     because_package,
     because_torch,
     distributions,
+    dotted,
     installed,
     torch,
     torch_cuda,
     torch_version,
 )
+from gpustack.diagnose.machine.inventory import from_text, nvidia_here
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
-from gpustack.diagnose.machine.messages import because_said, heard, holding, said
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.packages import missing
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import text, version
 from gpustack.diagnose.machine.wheels import ASK, fix, other_cuda, shows, torches
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
-from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, sh
+from gpustack.matrix.subjects import ranges, training
+from gpustack.model.command import (
+    ADDRESS,
+    BUILD_TAG,
+    DISTRIBUTION,
+    MODULE,
+    NUMBER,
+    either,
+    requirement,
+    sh,
+    step,
+)
 from gpustack.model.facts import Layer
-from gpustack.model.report import Confidence, Finding, Severity
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.diagnose.machine.wheels import OtherCuda
     from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.training import BitsandbytesRelease
     from gpustack.model.facts import Facts, Message
 
 
@@ -60,7 +76,7 @@ class Sought:
     message: Message
 
 
-@rule("cuda-major-mismatch-wheel", Layer.SERVING, "pytorch", Severity.ERROR, in_one_python=True)
+@rule("cuda-major-mismatch-wheel", Layer.SERVING, "pytorch", in_one_python=True)
 def cuda_major_mismatch_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A wheel is built for a different CUDA major version than torch.
 
@@ -266,3 +282,115 @@ def _wheel(message: Message, facts: Facts, matrix: Matrix) -> Extension | None:
         return found[0]
     named = next((name for name in sorted(SERVING) if name in message.line.lower() or version(facts, name)), None)
     return of_name(named, facts, matrix) if named else None
+
+
+MISSING, DETECTED = "bnb-missing-binary", "bnb-detected-cuda"
+WEAK = ("bnb-setup-failed", "bnb-no-gpu")
+
+
+@rule("bnb-binary-missing-for-cuda", Layer.LIBRARY, "bitsandbytes", in_one_python=True)
+def bnb_binary_missing_for_cuda(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """This release of bitsandbytes has no binary for torch's CUDA version.
+
+    Its wheel holds one library for each CUDA version (libbitsandbytes_cuda126.so) and takes the one that
+    torch.version.cuda names. If that is newer than the release, or older than what it still supports, there is none.
+    Install a release that has it, or a torch for one of its CUDA versions, or set BNB_CUDA_VERSION to a close version
+    that it has.
+    """
+    build = torch(facts)
+    if build and build.accelerator == "cpu":
+        return  # then torch itself is what is wrong
+    release = _release(facts, matrix)
+    own = torch_cuda(facts)
+    known = bool(release and own and release.cudas and not release.serves(own))
+    lacking = known or _between(facts, matrix, own)
+    if heard(facts, MISSING):
+        yield _bnb_finding(facts, matrix, Severity.ERROR, Confidence.CERTAIN)
+    elif (heard(facts, *WEAK) and lacking) or (known and not from_text(facts)):
+        yield _bnb_finding(facts, matrix, Severity.ERROR, Confidence.LIKELY)
+    elif heard(facts, *WEAK) and nvidia_here(facts):
+        yield _bnb_finding(facts, matrix, Severity.WARNING, Confidence.POSSIBLE)
+
+
+def _release(facts: Facts, matrix: Matrix) -> BitsandbytesRelease | None:
+    version = installed(facts, "bitsandbytes")
+    return training.bitsandbytes_of(matrix, version) if version else None
+
+
+def _between(facts: Facts, matrix: Matrix, own: CudaVersion | None) -> bool:
+    """Return whether a release without a row has no binary for a CUDA, since neither the row before nor after has."""
+    wanted = ranges.version_of(installed(facts, "bitsandbytes") or "")
+    if wanted is None:
+        return False
+    held = [(ranges.version_of(one.version), one) for one in training.bitsandbytes(matrix) if one.cudas]
+    before = [one for version, one in held if version and version <= wanted]
+    after = [one for version, one in held if version and version >= wanted]
+    if not after or own is None:
+        return False
+    return not after[0].serves(own) and not any(one.serves(own) for one in before[-1:])
+
+
+def _bnb_finding(facts: Facts, matrix: Matrix, severity: Severity, confidence: Confidence) -> Finding:
+    version, release = installed(facts, "bitsandbytes"), _release(facts, matrix)
+    file, cuda = value(facts, MISSING, "file", "file2"), _cuda(facts)
+    has = f"This release has binaries for CUDA {', '.join(map(str, release.cudas))}." if release else ""
+    library = f" ({file})" if file else ""
+    return bnb_binary_missing_for_cuda.finding(
+        severity=severity,
+        title=f"bitsandbytes {version or 'here'} has no binary for {cuda or 'the CUDA version of torch'}{library}",
+        detail=has,
+        because=(
+            *grounds(facts, MISSING, *WEAK, DETECTED),
+            *because_package(facts, "bitsandbytes"),
+            *because_torch(facts),
+            *(one.because for one in toolchain_toolkits(facts)[:1]),
+        ),
+        row=release.row if release else None,
+        confidence=confidence,
+        fix=_bnb_fix(facts, matrix),
+    )
+
+
+def _cuda(facts: Facts) -> str | None:
+    """Return the CUDA or ROCm version for which there is no binary, in words."""
+    variant = value(facts, MISSING, "variant", "variant2") or ""
+    match = re.match(r"(?P<kind>cuda|rocm|hip)(?P<digits>\d{2,3})", variant)
+    if match:
+        kind = "CUDA" if match["kind"] == "cuda" else "ROCm"
+        return f"{kind} {dotted(match['digits'])}"
+    detected = dotted(value(facts, DETECTED, "cuda"))
+    own = torch_cuda(facts)
+    return f"CUDA {detected or own}" if detected or own else None
+
+
+def _bnb_fix(facts: Facts, matrix: Matrix) -> Fix:
+    wanted = CudaVersion.parse((_cuda(facts) or "").removeprefix("CUDA "))
+    having = [one for one in training.bitsandbytes(matrix) if wanted and wanted in one.cudas]
+    span = f" bitsandbytes {having[0].version} to {having[-1].version} have CUDA {wanted}." if having else ""
+    here = place(facts, None)
+    known = FAMILY["bitsandbytes"](matrix)
+    beside = {one.version for one in fitting(known, here, here.release)} if here.release else set()
+    newest = next((one.version for one in reversed(having) if one.version in beside or not here.release), None)
+    near = _bnb_near(wanted, _release(facts, matrix) or (training.bitsandbytes(matrix) or (None,))[-1])
+    commands = [
+        sh("python -m pip install {wanted}", wanted=requirement("bitsandbytes", f"=={newest}"))
+        if newest
+        else step("install a bitsandbytes that has that binary and works with the installed torch, or build it")
+    ]
+    if near:
+        digits = NUMBER(f"{near.major}{near.minor}")
+        commands.append(sh("export BNB_CUDA_VERSION={digits}", digits=digits))
+    return fixes.advice(
+        f"Install a bitsandbytes with a binary for it (a newer one for a newer CUDA, also on Windows), or a torch "
+        f"for a CUDA that this one has.{span}",
+        *either(*commands),
+        verify=sh("python -m bitsandbytes"),
+    )
+
+
+def _bnb_near(wanted: CudaVersion | None, release: BitsandbytesRelease | None) -> CudaVersion | None:
+    """Return the nearest CUDA of the same major that a release has."""
+    if wanted is None or release is None or wanted in release.cudas:
+        return None
+    same = [one for one in release.cudas if one.major == wanted.major]
+    return min(same, key=lambda one: abs(one.minor - wanted.minor), default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.lacking import (
     LD_LIBRARY_PATH,
@@ -21,7 +22,6 @@ from gpustack.diagnose.machine.libraries import clashes, evidence, used
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding
 from gpustack.diagnose.machine.packages import CUDNN, cuda_here, cudnn_here, majors, missing
 from gpustack.diagnose.machine.values import because_of, copies, flag, items, table, text, texts, told, version
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance, JsonValue, Message
 
 
-@rule("cudnn-too-old", Layer.LIBRARY, "cudnn", Severity.ERROR, explained_by=("wheel-files-overwritten",))
+@rule("cudnn-too-old", Layer.LIBRARY, "cudnn", explained_by=("wheel-files-overwritten",))
 def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The cuDNN that a framework loads is older than the one it was built with.
 
@@ -104,7 +104,7 @@ def _line(copy: Instance) -> str:
     return f"{copy.version} at {copy.path} ({_owner(copy)})"
 
 
-@rule("cudnn-missing", Layer.LIBRARY, CUDNN, Severity.ERROR, in_one_python=True, from_messages=True)
+@rule("cudnn-missing", Layer.LIBRARY, CUDNN, in_one_python=True, from_messages=True)
 def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program finds no cuDNN, or none of the major version that it was built for.
 
@@ -148,12 +148,7 @@ SHOWS = sh('python -c "import torch; print(torch.backends.cudnn.version())"')
 
 
 @rule(
-    "cudnn-shadowed-by-ld-library-path",
-    Layer.LIBRARY,
-    "cudnn",
-    Severity.ERROR,
-    in_one_python=True,
-    explained_by=("cudnn-two-copies",),
+    "cudnn-shadowed-by-ld-library-path", Layer.LIBRARY, "cudnn", in_one_python=True, explained_by=("cudnn-two-copies",)
 )
 def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH puts another cuDNN before the framework's own.
@@ -225,7 +220,7 @@ TWO_REFUSED = ("cudnn-sublibrary-mismatch", "cudnn-version-mismatch")
 TWO_VERIFY = sh("grep -ho '/.*libcudnn.*' /proc/[0-9]*/maps | sort -u")
 
 
-@rule("cudnn-two-copies", Layer.LIBRARY, "cudnn", Severity.ERROR, explained_by=("wheel-files-overwritten",))
+@rule("cudnn-two-copies", Layer.LIBRARY, "cudnn", explained_by=("wheel-files-overwritten",))
 def cudnn_two_copies(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Parts of two cuDNN versions are mixed.
 
@@ -233,7 +228,7 @@ def cudnn_two_copies(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     folder holds parts of two versions, or a framework loads parts from two folders. The second happens by accident: a
     wheel's libcudnn opens its parts by name, and LD_LIBRARY_PATH takes precedence over the folder that the wheel names.
     cuDNN then says CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Take the other one off the path,
-    or reinstall the right one.
+    or or reinstall the right one.
     """
     found = list(_two_seen(facts, matrix))
     yield from found or _two_said(facts)

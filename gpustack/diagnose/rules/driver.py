@@ -16,7 +16,7 @@ from gpustack.diagnose.machine.inventory import (
     user_release,
 )
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
-from gpustack.diagnose.machine.nodes import withheld
+from gpustack.diagnose.machine.processes import withheld
 from gpustack.diagnose.machine.values import because, because_of, number, status, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import NO_CUDA, NO_GPU_FOR_NVML
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SHUT_DOWN = (sh("wsl.exe --shutdown"),)
 
 
-@rule("libcuda-missing", layer=Layer.DRIVER, component="libcuda", severity=Severity.ERROR)
+@rule("libcuda-missing", Layer.DRIVER, "libcuda")
 def libcuda_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The driver works, but its CUDA library (libcuda) is missing.
 
@@ -60,15 +60,15 @@ def libcuda_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _libcuda_fix(facts: Facts) -> Fix:
     if facts.host.container:
         command = sh("docker run --rm --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ubuntu ldconfig -p")
-        return Fix(
-            text="Start the container with the driver's compute libraries: docker run -e "
+        return fixes.advice(
+            "Start the container with the driver's compute libraries: docker run -e "
             "NVIDIA_DRIVER_CAPABILITIES=compute,utility. The command starts one that lists libcuda.so.1.",
-            commands=(command,),
+            command,
             verify=sh("gpustack doctor"),
         )
     if facts.host.wsl:
         text, commands = "Update the Windows driver, which brings libcuda, and restart WSL.", SHUT_DOWN
-        return Fix(text=text, commands=commands, verify=sh("gpustack doctor"))
+        return fixes.advice(text, *commands, verify=sh("gpustack doctor"))
     return _installed(facts)
 
 
@@ -82,15 +82,15 @@ def _installed(facts: Facts) -> Fix:
         commands: tuple[Command, ...] = (ubuntu if fixes.ubuntu(facts) else sh("sudo apt-get install libcuda1"),)
     else:
         commands = fixes.from_nvidia(facts, "nvidia-driver-cuda", fixes.DRIVERS, arch="nvidia-utils")
-    return Fix(
-        text="Install the driver's compute libraries, in the driver's own release.",
-        commands=(*commands, sh("sudo ldconfig")),
-        needs_root=True,
+    return fixes.advice(
+        "Install the driver's compute libraries, in the driver's own release.",
+        *commands,
+        sh("sudo ldconfig"),
         verify=sh("gpustack doctor"),
     )
 
 
-@rule("nvml-init-failed", layer=Layer.DRIVER, component="nvml", severity=Severity.ERROR, explained_by=NO_GPU_FOR_NVML)
+@rule("nvml-init-failed", Layer.DRIVER, "nvml", explained_by=NO_GPU_FOR_NVML)
 def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """NVML, the driver's management library, does not start.
 
@@ -107,10 +107,9 @@ def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail=(row.advice or row.meaning) if row else error or "",
         because=(because(facts, "nvml", "code"), because(facts, "nvml", "error")),
         row=row.row if row else None,
-        fix=Fix(
-            text="Read what the driver said to the kernel's log.",
-            commands=(sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),),
-            needs_root=True,
+        fix=fixes.advice(
+            "Read what the driver said to the kernel's log.",
+            sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),
             verify=sh("nvidia-smi"),
         ),
     )
@@ -119,7 +118,7 @@ def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 WORDS = ("RmInitAdapter", "rm_init_adapter", "failed to initialize", "cannot be used", "BAR")
 
 
-@rule("gpu-not-listed", layer=Layer.DRIVER, component="nvml", severity=Severity.INFO, explained_by=NO_GPU_FOR_NVML)
+@rule("gpu-not-listed", Layer.DRIVER, "nvml", Severity.INFO, explained_by=NO_GPU_FOR_NVML)
 def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The driver is loaded and lists no GPU, although one is on the bus.
 
@@ -144,11 +143,10 @@ def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             because_of(facts, "pci-display", here[0], "driver"),
             *(Because(component="kernel-log", fact="nvrm", value=line, source="kernel log") for line in said[-1:]),
         ),
-        fix=Fix(
-            text="Read why the driver could not start it. If the log mentions BAR, switch Above 4G Decoding on "
+        fix=fixes.advice(
+            "Read why the driver could not start it. If the log mentions BAR, switch Above 4G Decoding on "
             "in the machine's firmware; otherwise switch the machine off and on.",
-            commands=(sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),),
-            needs_root=True,
+            sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),
             verify=sh("nvidia-smi -L"),
         ),
         confidence=Confidence.CERTAIN if said else Confidence.LIKELY,
@@ -164,10 +162,8 @@ def _withheld(facts: Facts) -> Finding:
             because(facts, "nvidia.ko", "nodes"),
             because(facts, "libcuda", "visible"),
         ),
-        fix=Fix(
-            text="Ask the scheduler for a GPU.",
-            commands=(sh("srun --gres=gpu:1 nvidia-smi -L"),),
-            verify=sh("nvidia-smi -L"),
+        fix=fixes.advice(
+            "Ask the scheduler for a GPU.", sh("srun --gres=gpu:1 nvidia-smi -L"), verify=sh("nvidia-smi -L")
         ),
         confidence=Confidence.LIKELY,
     )
@@ -179,7 +175,7 @@ NAMES = ("driver", "driver2", "package", "told", "smi", "plain", "shown")
 RELOAD = (sh("sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia"), sh("sudo modprobe nvidia"))
 
 
-@rule("driver-library-mismatch", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+@rule("driver-library-mismatch", Layer.DRIVER, "nvidia-driver")
 def driver_library_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The loaded kernel module and the driver's libraries are different releases.
 
@@ -286,10 +282,10 @@ def _mismatch_fix(facts: Facts) -> Fix:
     source = DriverRelease.parse(value(facts, "module-source", "driver"))
     loaded, disk, users = loaded_release(facts), disk_release(facts) or source, _users(facts)
     if facts.host.container and disk is None:
-        return Fix(
-            text="Take the driver packages (libcuda, libnvidia-ml) out of the image and restart the container: the "
+        return fixes.advice(
+            "Take the driver packages (libcuda, libnvidia-ml) out of the image and restart the container: the "
             f"container toolkit mounts the host's. {containers.SHOWN}",
-            commands=(containers.COMMANDS["docker"],),
+            containers.COMMANDS["docker"],
             verify=sh("nvidia-smi"),
         )
     if len(users) > 1 or (disk and (disk == loaded or disk not in users)):
@@ -300,22 +296,15 @@ def _mismatch_fix(facts: Facts) -> Fix:
             sh("sudo dkms autoinstall"),
             fixes.initramfs(facts),
         )
-    return Fix(
-        text=f"{fixes.place(facts)}Stop all programs on the GPU and reload the module, or restart.",
-        commands=RELOAD,
-        needs_root=True,
-        needs_reboot=False,
+    return fixes.advice(
+        f"{fixes.place(facts)}Stop all programs on the GPU and reload the module, or restart.",
+        *RELOAD,
+        root=True,
         verify=sh("nvidia-smi"),
     )
 
 
-@rule(
-    "cuda-init-failed",
-    layer=Layer.DRIVER,
-    component="libcuda",
-    severity=Severity.ERROR,
-    explained_by=(*NO_CUDA, "nvml-init-failed"),
-)
+@rule("cuda-init-failed", Layer.DRIVER, "libcuda", explained_by=(*NO_CUDA, "nvml-init-failed"))
 def cuda_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """CUDA does not start: cuInit, the first call of every CUDA program, answers with an error.
 
@@ -338,10 +327,9 @@ def cuda_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             because(facts, "libcuda", "error"),
         ),
         row=row.row if row else None,
-        fix=Fix(
-            text="Read what the driver said to the kernel's log.",
-            commands=(sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),),
-            needs_root=True,
+        fix=fixes.advice(
+            "Read what the driver said to the kernel's log.",
+            sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),
             verify=sh("gpustack doctor"),
         ),
     )

@@ -122,9 +122,8 @@ CONSUMER = re.compile(r"GeForce|\bGTX\b|\bRTX\b|TITAN|Quadro")
 
 @rule(
     "driver-too-old-for-cuda-build",
-    layer=Layer.DRIVER,
-    component="nvidia-driver",
-    severity=Severity.ERROR,
+    Layer.DRIVER,
+    "nvidia-driver",
     explained_by=(
         "driver-library-mismatch",
         "forward-compat-804",
@@ -208,11 +207,11 @@ def _finding(what: str, fit: Fit, build: Build | None, facts: Facts, matrix: Mat
         confidence=Confidence.CERTAIN if outright else Confidence.LIKELY if named else Confidence.POSSIBLE,
         because=(*grounds(facts, *COMPLAINTS), *(_grounds(build, facts) if build else naming.of_driver(facts))),
         row=fit.row,
-        fix=Fix(
-            text=f"{wheel[0]} Or update the driver: {needs}." if wheel else f"{fixes.place(facts)}{newer}{older}",
-            commands=wheel[1] if wheel else _newer(build, facts, matrix),
-            needs_root=not wheel,
-            needs_reboot=not wheel,
+        fix=fixes.advice(
+            f"{wheel[0]} Or update the driver: {needs}." if wheel else f"{fixes.place(facts)}{newer}{older}",
+            *(wheel[1] if wheel else _newer(build, facts, matrix)),
+            root=not wheel,
+            reboot=not wheel,
             verify=fixes.verify(shown) if shown else sh("nvidia-smi"),
         ),
     )
@@ -267,7 +266,7 @@ SAID = ("ptx-toolchain", "ptx-version")
 UNSUPPORTED = 222
 
 
-@rule("ptx-newer-than-driver", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+@rule("ptx-newer-than-driver", Layer.DRIVER, "nvidia-driver")
 def ptx_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A build has only PTX for this GPU, from a newer CUDA version than the driver can compile.
 
@@ -287,7 +286,7 @@ def ptx_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             title=f"{build.name} supports {gpu.sm} only through CUDA {build.cuda} PTX, which {driver} cannot compile",
             detail=_ptx_detail(build.cuda, facts, matrix),
             because=(*grounds(facts, *SAID), archs, *naming.of_driver(facts)),
-            fix=Fix(text=wheel[0], commands=wheel[1], verify=fixes.verify(build))
+            fix=fixes.advice(wheel[0], *wheel[1], verify=fixes.verify(build))
             if wheel
             else _ptx_fix(build.cuda, facts, matrix),
         )
@@ -335,11 +334,11 @@ def _ptx_fix(made: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
     own = (
         f", or for the GPU itself (nvcc -arch={here[0].sm})" if here else ", or for the GPU itself (nvcc -arch=native)"
     )
-    return Fix(
-        text=f"{fixes.place(facts)}Install {newer}. Or build the code {other}{own}.",
-        commands=fixes.driver(facts, matrix),
-        needs_root=True,
-        needs_reboot=True,
+    return fixes.advice(
+        f"{fixes.place(facts)}Install {newer}. Or build the code {other}{own}.",
+        *fixes.driver(facts, matrix),
+        root=True,
+        reboot=True,
         verify=sh("nvidia-smi"),
     )
 
@@ -350,40 +349,7 @@ def _ptx(facts: Facts, name: str) -> tuple[int, int] | None:
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
 
 
-@rule("cuda-core-bindings-mismatch", layer=Layer.RUNTIME, component="cuda-core", severity=Severity.WARNING)
-def cuda_core_bindings_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """cuda-core and cuda-bindings are releases that fail together.
-
-    The two halves of cuda-python are released separately and do not pin each other, so pip installs pairs that nobody
-    has tested. This pair is known to fail. Update cuda-core; the newest works with every cuda-bindings release that we
-    tried.
-    """
-    for core in copies(facts, "cuda-core"):
-        for bindings in copies(facts, "cuda-bindings"):
-            if core.environment != bindings.environment or not core.version or not bindings.version:
-                continue
-            for pair in matrix.bad_pairs:
-                low, high = numbers(pair.first), numbers(pair.last)
-                if core.version == pair.core and low <= numbers(bindings.version) <= high:
-                    python = PYTHON(core.environment)
-                    yield cuda_core_bindings_mismatch.finding(
-                        instance=core.environment,
-                        title=f"cuda-core {core.version} fails with cuda-bindings {bindings.version}",
-                        detail=pair.outcome,
-                        because=(
-                            because_of(facts, "cuda-core", core, "version"),
-                            because_of(facts, "cuda-bindings", bindings, "version"),
-                        ),
-                        row=pair.row,
-                        fix=Fix(
-                            text="Update cuda-core.",
-                            commands=(sh('{python} -m pip install --upgrade "cuda-core>=1.0.1"', python=python),),
-                            verify=sh('{python} -c "import cuda.core"', python=python),
-                        ),
-                    )
-
-
-@rule("cuda-bindings-newer-than-driver", layer=Layer.RUNTIME, component="cuda-bindings", severity=Severity.WARNING)
+@rule("cuda-bindings-newer-than-driver", Layer.RUNTIME, "cuda-bindings", Severity.WARNING)
 def cuda_bindings_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """cuda-bindings is for a newer CUDA major version than the driver supports, so some of its functions fail.
 
@@ -410,14 +376,12 @@ def cuda_bindings_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Fi
                 because(facts, "nvidia-driver", "version"),
             ),
             row=floors[0].row,
-            fix=Fix(
-                text=f"Install cuda-bindings for CUDA {highest.major}; other packages here may require the newer one.",
-                commands=(
-                    sh(
-                        "{python} -m pip install {wanted}",
-                        python=python,
-                        wanted=requirement("cuda-bindings", f"=={highest.major}.*"),
-                    ),
+            fix=fixes.advice(
+                f"Install cuda-bindings for CUDA {highest.major}; other packages here may require the newer one.",
+                sh(
+                    "{python} -m pip install {wanted}",
+                    python=python,
+                    wanted=requirement("cuda-bindings", f"=={highest.major}.*"),
                 ),
                 verify=sh('{python} -c "import cuda.bindings.driver"', python=python),
             ),

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import fixes
+from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.frameworks import because_package, installed
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.linking import symbol_owner
@@ -13,7 +15,6 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, hol
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, copies, table, text, told
 from gpustack.diagnose.machine.wheels import overwritten
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import DISTRIBUTION, PYTHON, SOME_PYTHON, Word, sh
 from gpustack.model.facts import Layer
@@ -50,9 +51,7 @@ class Two:
     sure: Confidence
 
 
-@rule(
-    "duplicate-torch-install", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR, in_one_python=True
-)
+@rule("duplicate-torch-install", Layer.FRAMEWORK, "pytorch", in_one_python=True)
 def duplicate_torch_install(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Two copies of PyTorch are installed, and the one that is imported is not the one that the package list shows.
 
@@ -106,7 +105,11 @@ def _listed(facts: Facts) -> Two | None:
         ground = tuple(one for name in names for one in because_package(facts, name))
         return Two(imported=first, other=names[second], because=(*ground, *_ground(facts)), sure=Confidence.LIKELY)
     held = [copy for copy in copies(facts, "pytorch") if copy.version]
-    if len(held) > 1 and not _same(held[0].version or "", held[1].version or "") and _one_place(facts):
+    if (
+        len(held) > 1
+        and not _same(held[0].version or "", held[1].version or "")
+        and (len({copy.environment for copy in copies(facts, "pytorch")}) == 1)
+    ):
         ground = tuple(Because(component="pytorch", fact="version", value=copy.version) for copy in held[:3])
         return Two(imported=held[0].version, other=held[1].version, because=ground, sure=Confidence.LIKELY)
     where, shown = text(told(facts, "pytorch"), "imported_from"), text(told(facts, "pytorch"), "path")
@@ -125,10 +128,6 @@ def _torn(facts: Facts) -> Two | None:
             ground = (because_said(one), *_ground(facts))
             return Two(imported=_imported(facts), other=None, because=ground, sure=Confidence.POSSIBLE)
     return None
-
-
-def _one_place(facts: Facts) -> bool:
-    return len({copy.environment for copy in copies(facts, "pytorch")}) == 1
 
 
 def _imported(facts: Facts) -> str | None:
@@ -158,13 +157,11 @@ def _finding(facts: Facts, two: Two) -> Finding:
         detail=f"{imported}What pip installs or removes is not the copy that is imported.{home}",
         because=(*two.because, *grounds(facts, "torchvision-nms", most=1)),
         confidence=two.sure,
-        fix=Fix(
-            text="Uninstall torch until pip and conda find none, delete what is left (the second command says "
+        fix=fixes.advice(
+            "Uninstall torch until pip and conda find none, delete what is left (the second command says "
             "where), and install it once.",
-            commands=(
-                sh("python -m pip uninstall -y torch torchvision torchaudio"),
-                sh('python -c "import torch; print(torch.__version__, torch.__file__)"'),
-            ),
+            sh("python -m pip uninstall -y torch torchvision torchaudio"),
+            sh('python -c "import torch; print(torch.__version__, torch.__file__)"'),
             verify=sh('python -c "import torch; print(torch.__version__, torch.__file__)"'),
         ),
     )
@@ -176,13 +173,7 @@ ABSENT = ("ort-provider-unavailable", "ort-cuda-absent-said")
 GPU = ("onnxruntime-gpu", "ort-nightly-gpu")
 
 
-@rule(
-    "ort-cpu-and-gpu-installed",
-    layer=Layer.LIBRARY,
-    component="onnxruntime",
-    severity=Severity.WARNING,
-    in_one_python=True,
-)
+@rule("ort-cpu-and-gpu-installed", Layer.LIBRARY, "onnxruntime", Severity.WARNING, in_one_python=True)
 def ort_cpu_and_gpu_installed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Both onnxruntime and onnxruntime-gpu are installed.
 
@@ -236,15 +227,13 @@ def _both(
         title=f"onnxruntime and {kept} are both installed{answers}",
         detail="They bring the same package and overwrite each other's files.",
         because=because,
-        fix=Fix(
-            text=f"Remove both, then install only {kept}.",
-            commands=(
-                sh("{python} -m pip uninstall -y onnxruntime {kept}", python=python, kept=DISTRIBUTION(kept)),
-                sh(
-                    "{python} -m pip install {wanted}",
-                    python=python,
-                    wanted=pinned(kept, *at, build.copy.environment if build else None),
-                ),
+        fix=fixes.advice(
+            f"Remove both, then install only {kept}.",
+            sh("{python} -m pip uninstall -y onnxruntime {kept}", python=python, kept=DISTRIBUTION(kept)),
+            sh(
+                "{python} -m pip install {wanted}",
+                python=python,
+                wanted=pinned(kept, *at, build.copy.environment if build else None),
             ),
             verify=sh('{python} -c "import onnxruntime; print(onnxruntime.get_available_providers())"', python=python),
         ),
@@ -256,7 +245,7 @@ CUPY_SAID = "cupy-several"
 CUPY = re.compile(r"cupy(-cuda\d{2,3}x?|-rocm-\d+-\d+)?")
 
 
-@rule("multiple-cupy", layer=Layer.LIBRARY, component="packages", severity=Severity.WARNING)
+@rule("multiple-cupy", Layer.LIBRARY, "packages", Severity.WARNING)
 def multiple_cupy(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """More than one CuPy is installed.
 
@@ -298,16 +287,14 @@ def _fix(python: Word, names: Sequence[str], facts: Facts) -> Fix:
     several = len(names) > 1
     fitting = (name for major in here for name in names if f"cuda{major}" in name)
     kept = next(fitting, names[-1] if several else "cupy-cuda12x")
-    return Fix(
-        text="Remove all of them, then install the one for the CUDA version that is here.",
-        commands=(
-            sh(
-                "{python} -m pip uninstall -y {names}",
-                python=python,
-                names=tuple(map(DISTRIBUTION, names if several else ALL)),
-            ),
-            sh("{python} -m pip install {kept}", python=python, kept=DISTRIBUTION(kept)),
+    return fixes.advice(
+        "Remove all of them, then install the one for the CUDA version that is here.",
+        sh(
+            "{python} -m pip uninstall -y {names}",
+            python=python,
+            names=tuple(map(DISTRIBUTION, names if several else ALL)),
         ),
+        sh("{python} -m pip install {kept}", python=python, kept=DISTRIBUTION(kept)),
         verify=sh('{python} -c "import cupy; cupy.show_config()"', python=python),
     )
 
@@ -317,7 +304,7 @@ NCCL, FILES_CUPY = "libnccl.so", "cupy"
 BOTH = ({"onnxruntime", "onnxruntime-gpu"}, {"onnxruntime", "ort-nightly-gpu"})
 
 
-@rule("wheel-files-overwritten", layer=Layer.LIBRARY, component="packages", severity=Severity.WARNING)
+@rule("wheel-files-overwritten", Layer.LIBRARY, "packages", Severity.WARNING)
 def wheel_files_overwritten(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Two installed wheels bring the same library file, and one has overwritten the other's.
 

@@ -53,7 +53,6 @@ PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu
     "torch-torchvision-mismatch",
     Layer.FRAMEWORK,
     "torchvision",
-    Severity.ERROR,
     in_one_python=True,
     explained_by=("duplicate-torch-install",),
 )
@@ -114,12 +113,8 @@ def _apart(facts: Facts, matrix: Matrix, package: str) -> bool:
     if package == "torchaudio" and within(found, f">={LAST_AUDIO}"):
         return False  # it pins no torch any more
     return bool(
-        made and rows.release_of(matrix, release) and minor(made.torch) != minor(release) and _vision_pinned(made)
+        made and rows.release_of(matrix, release) and minor(made.torch) != minor(release) and made.pin.startswith("==")
     )
-
-
-def _vision_pinned(made: Companions) -> bool:
-    return made.pin.startswith("==")
 
 
 def _made_for(matrix: Matrix, package: str, version: str) -> Companions | None:
@@ -203,7 +198,6 @@ COMPANIONS = ("torchvision", "torchaudio", "torchtext")
     "extension-abi-mismatch",
     Layer.LIBRARY,
     "torch-scatter",
-    Severity.ERROR,
     in_one_python=True,
     explained_by=("duplicate-torch-install",),
 )

@@ -7,17 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.described import (
-    architecture,
-    branch_of,
-    cards,
-    device,
-    machine,
-    more,
-    release,
-    whole,
-    works,
-)
 from gpustack.diagnose.machine.events import faults
 from gpustack.diagnose.machine.intel import INTEL_GPU, name_of
 from gpustack.diagnose.machine.inventory import (
@@ -30,13 +19,24 @@ from gpustack.diagnose.machine.inventory import (
     ours,
 )
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
+from gpustack.diagnose.machine.naming import (
+    architecture,
+    branch_of,
+    cards,
+    device,
+    machine,
+    more,
+    release,
+    whole,
+    works,
+)
 from gpustack.diagnose.machine.values import because, because_of, copies, number, status, table, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import gpus as products
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import GPU, NAME, PCI, sh
 from gpustack.model.facts import Layer, Status
-from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.model.report import Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,13 +53,7 @@ ADVICE = (
 )
 
 
-@rule(
-    "gsp-timeout",
-    layer=Layer.DRIVER,
-    component="nvidia-driver",
-    severity=Severity.ERROR,
-    explained_by=("gpu-fell-off-bus",),
-)
+@rule("gsp-timeout", Layer.DRIVER, "nvidia-driver", explained_by=("gpu-fell-off-bus",))
 def gsp_timeout(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The GPU's own processor for the driver's work (GSP) stopped answering.
 
@@ -81,11 +75,12 @@ def gsp_timeout(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             detail=machine(facts, matrix),
             because=(*event.grounds, *more(facts)),
             row=row.row if row else None,
-            fix=Fix(
-                text=f"{fixes.place(facts)}{ADVICE}",
-                commands=(reset, *fixes.driver(facts, matrix)),
-                needs_root=True,
-                needs_reboot=True,
+            fix=fixes.advice(
+                f"{fixes.place(facts)}{ADVICE}",
+                reset,
+                *fixes.driver(facts, matrix),
+                root=True,
+                reboot=True,
                 verify=sh("nvidia-smi"),
             ),
         )
@@ -98,9 +93,8 @@ FIRMWARE = frozenset({0x62, 0x63})
 
 @rule(
     "gsp-firmware-regression",
-    layer=Layer.DRIVER,
-    component="nvidia-driver",
-    severity=Severity.ERROR,
+    Layer.DRIVER,
+    "nvidia-driver",
     from_messages=True,
     explained_by=("gpu-fell-off-bus", "gsp-timeout", "bios-bar-setting", "open-module-unsupported-gpu"),
 )
@@ -112,7 +106,10 @@ def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     another release works. A state that an earlier driver left behind (WPR2 already up) goes when the machine is
     switched off.
     """
-    failed = (*said(facts, "gsp-boot-failed"), *(one for one in said(facts, "rminit-failed") if _at_firmware(one)))
+    failed = (
+        *said(facts, "gsp-boot-failed"),
+        *(one for one in said(facts, "rminit-failed") if (whole(one.values.get("status"), 16) in FIRMWARE)),
+    )
     if not failed or works(facts) or heard(facts, RAN):
         return
     driver = release(facts)
@@ -137,14 +134,10 @@ def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     )
 
 
-def _at_firmware(one: Message) -> bool:
-    return whole(one.values.get("status"), 16) in FIRMWARE
-
-
 AT = "/sys/bus/pci/devices"
 
 
-@rule("xe-survivability-mode", layer=Layer.HARDWARE, component="intel-gpu", severity=Severity.ERROR)
+@rule("xe-survivability-mode", Layer.HARDWARE, "intel-gpu")
 def xe_survivability_mode(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An Intel GPU is in survivability mode: its firmware did not start, and the kernel keeps it for repair only.
 
@@ -165,14 +158,11 @@ def xe_survivability_mode(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             title=f"{name_of(copy)} is in survivability mode{when}: its firmware must be rewritten",
             detail=f"The kernel says: {'; '.join(words.splitlines()[:4])}." if words else "Only root may read why.",
             because=(because_of(facts, INTEL_GPU, copy, "survivability"), because_of(facts, INTEL_GPU, copy, "driver")),
-            fix=Fix(
-                text="Rewrite the card's firmware, then switch the machine off and on.",
-                commands=(
-                    sh("sudo cat /sys/bus/pci/devices/{gpu}/survivability_mode", gpu=PCI(copy.key)),
-                    sh("sudo fwupdmgr refresh && sudo fwupdmgr update"),
-                ),
-                needs_root=True,
-                needs_reboot=True,
+            fix=fixes.advice(
+                "Rewrite the card's firmware, then switch the machine off and on.",
+                sh("sudo cat /sys/bus/pci/devices/{gpu}/survivability_mode", gpu=PCI(copy.key)),
+                sh("sudo fwupdmgr refresh && sudo fwupdmgr update"),
+                reboot=True,
                 verify=sh("ls /sys/bus/pci/devices/{gpu}/survivability_mode", gpu=PCI(copy.key)),
             ),
         )
@@ -195,7 +185,7 @@ HELPED = re.compile(
 OFF = ("disabled", "off", "not", "missing")
 
 
-@rule("bios-bar-setting", layer=Layer.HARDWARE, component="pci-display", severity=Severity.ERROR, from_messages=True)
+@rule("bios-bar-setting", Layer.HARDWARE, "pci-display", from_messages=True)
 def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The machine's firmware assigned no address space to the GPU's memory window (BAR).
 
@@ -226,15 +216,12 @@ def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             *grounds(facts, *BAR_FAILS, most=2),
             *more(facts),
         ),
-        fix=Fix(
-            text=f"{fixes.place(facts)}In the machine's firmware (BIOS), turn on Above 4G Decoding and Resizable BAR "
+        fix=fixes.advice(
+            f"{fixes.place(facts)}In the machine's firmware (BIOS), turn on Above 4G Decoding and Resizable BAR "
             "and CSM off; update the firmware. If there is no such setting, boot the kernel with pci=realloc.",
-            commands=(
-                sh("sudo dmesg | grep -iE 'BAR|amdgpu'") if amd else sh("sudo dmesg | grep -iE 'BAR|nvrm'"),
-                sh("lspci -vv -d {maker}: | grep -i region", maker=NAME("1002" if amd else "10de")),
-            ),
-            needs_root=True,
-            needs_reboot=True,
+            sh("sudo dmesg | grep -iE 'BAR|amdgpu'") if amd else sh("sudo dmesg | grep -iE 'BAR|nvrm'"),
+            sh("lspci -vv -d {maker}: | grep -i region", maker=NAME("1002" if amd else "10de")),
+            reboot=True,
             verify=sh("rocm-smi") if amd else sh("nvidia-smi"),
         ),
         confidence=Confidence.CERTAIN if invalid else Confidence.LIKELY,
@@ -261,13 +248,7 @@ LEGACY_FAILS = (
 )
 
 
-@rule(
-    "legacy-gpu-needs-older-branch",
-    layer=Layer.DRIVER,
-    component="nvidia-driver",
-    severity=Severity.ERROR,
-    explained_by=("open-module-unsupported-gpu",),
-)
+@rule("legacy-gpu-needs-older-branch", Layer.DRIVER, "nvidia-driver", explained_by=("open-module-unsupported-gpu",))
 def legacy_gpu_needs_older_branch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The installed driver no longer runs this GPU.
 

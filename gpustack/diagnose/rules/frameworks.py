@@ -106,7 +106,7 @@ KINDS = {
 }
 
 
-@rule("gpu-feature-unsupported", Layer.SERVING, "gpu", Severity.ERROR, in_one_python=True, from_messages=True)
+@rule("gpu-feature-unsupported", Layer.SERVING, "gpu", in_one_python=True, from_messages=True)
 def gpu_feature_unsupported(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The GPU is too old for a feature that a program asks for; the stack and the build are fine.
 
@@ -314,7 +314,6 @@ def _said(one: Run, rule_: Rule, advice: str) -> Finding:
     "framework-fails-on-gpu",
     Layer.FRAMEWORK,
     "pytorch",
-    Severity.ERROR,
     explained_by=(
         *NO_CUDA,
         "cuda-init-failed",
@@ -348,7 +347,6 @@ def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     "framework-import-fails",
     Layer.FRAMEWORK,
     "pytorch",
-    Severity.ERROR,
     explained_by=("cudnn-two-copies", "cudnn-too-old", "cudnn-shadowed-by-ld-library-path", *WRONG_LIBRARIES, *NAMED),
 )
 def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:

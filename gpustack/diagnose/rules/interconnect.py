@@ -1,4 +1,4 @@
-"""How GPUs are connected: PCI Express, direct copies between them, NVLink and its fabric."""
+"""How GPUs are connected: PCI Express, direct copies between them, NVLink."""
 
 from __future__ import annotations
 
@@ -6,38 +6,29 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine import naming
-from gpustack.diagnose.machine.described import machine, more, whole
 from gpustack.diagnose.machine.events import LINK, xids
-from gpustack.diagnose.machine.inventory import driver_release, from_text, gpus, starts, user_release
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
+from gpustack.diagnose.machine.inventory import from_text, gpus
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
+from gpustack.diagnose.machine.naming import machine, more, whole
 from gpustack.diagnose.machine.values import (
     at,
-    because,
-    because_of,
     copies,
-    flag,
     items,
     number,
-    status,
     text,
     texts,
     told,
-    version,
 )
-from gpustack.diagnose.requirements.in_words import IN_WORDS, WELL
-from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.requirements.records import by_id
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
-from gpustack.model.command import BRANCH, GPU, sh, step
-from gpustack.model.facts import AT_WORK, Layer, Status
+from gpustack.model.command import GPU, sh, step
+from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
-from gpustack.model.versions import DriverRelease
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.diagnose.machine.inventory import Gpu
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Message
 
@@ -75,7 +66,7 @@ def pcie_link_degraded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             detail=machine(facts, matrix, *detail),
             because=(*{one.line: because_said(one) for one in said(facts, *kinds)}.values(), *more(facts)),
             fix=fixes.advice(
-                RECORDS["pcie-link-degraded"].remedy,
+                by_id()["pcie-link-degraded"].remedy,
                 sh("sudo lspci -vv -d 10de: | grep -i lnk"),
                 verify=sh("nvidia-smi -q -d PCI"),
             ),
@@ -310,128 +301,3 @@ def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             verify=sh("nvidia-smi nvlink --status"),
         ),
     )
-
-
-FABRIC_SAID = ("cuda-802", "fabric-waiting", "fabric-config", "fabric-manager-failed")
-MISMATCH = "fabric-manager-mismatch"
-# GPUs that sit on NVSwitch boards, by their names. Source: NVIDIA Fabric Manager user guide, "Supported Platforms".
-SWITCHED = re.compile(
-    r"\b(?:A100|A800|H100|H800)[- ](?:SXM|80GB HBM)|\b(?:H200|H20|H800|B200|B300)\b(?! (?:NVL|PCIe))|\b(?:HGX|DGX)\b"
-)
-JOINED, MANY = re.compile(r"\b(?:A100|A800|H100|H800)\b(?![- ]PCIe)", re.IGNORECASE), 8
-MANAGER, NOT_READY = "nvidia-fabricmanager", 802
-WAITING = frozenset({"not-started", "in-progress"})
-NO_GPU = ("cuda-available-false", "no-device", "init-error", "cuda-fails-said", "gpu-unused-said")
-
-
-def _waiting(facts: Facts) -> tuple[Gpu, ...]:
-    """Return the GPUs that have not joined the fabric."""
-    return tuple(gpu for gpu in gpus(facts) if text(gpu.copy.facts, "fabric", "state") in WAITING)
-
-
-def _refused(facts: Facts) -> bool:
-    """Return whether CUDA waits for the fabric, or the manager does not run where the GPUs need it and CUDA fails."""
-    manager, named = told(facts, MANAGER), gpus(facts)
-    if number(told(facts, "libcuda"), "cu_init") == NOT_READY or flag(manager, "joined") is False:
-        return True
-    if flag(manager, "running") is not False or heard(facts, "fabric-nothing-to-do"):
-        return bool(_waiting(facts)) and starts(facts) is False
-    many = len(named) >= MANY and all(JOINED.search(gpu.name) for gpu in named)
-    spoken = any(SWITCHED.search(one) for one in (*(gpu.name for gpu in named), *(one.line for one in facts.messages)))
-    fails = starts(facts) is False or heard(facts, *NO_GPU)
-    return from_text(facts) and (many or spoken or not named) and (many or fails)
-
-
-def _install(facts: Facts) -> Fix:
-    """Return how the fabric manager of the driver's release is installed and started."""
-    release = user_release(facts) or driver_release(facts)
-    exact = f"{release}, exactly the driver's release," if release else "of the driver's release"
-    packages = fixes.from_nvidia(facts, MANAGER, fixes.DRIVERS)
-    if fixes.ubuntu(facts) and release:
-        packages = (sh("sudo apt-get install nvidia-fabricmanager-{branch}", branch=BRANCH(release.branch)),)
-    return fixes.advice(
-        f"{fixes.place(facts)}Install the fabric manager {exact} and start it.",
-        *packages,
-        sh("sudo systemctl enable --now nvidia-fabricmanager"),
-        verify=sh("systemctl is-active nvidia-fabricmanager"),
-    )
-
-
-def _side_by_side(facts: Facts) -> bool:
-    """Return whether a person names the releases of both, and does not say that all is well."""
-    parts = [facts.find(MANAGER), facts.find("nvidia-driver")]
-    return all(one and one.source.endswith(IN_WORDS) for one in parts) and not heard(facts, *WELL, AT_WORK)
-
-
-@rule("fabric-manager-version-mismatch", Layer.DRIVER, MANAGER, Severity.ERROR)
-def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Fabric manager and driver are different releases, so the fabric manager does not start.
-
-    On machines whose GPUs are joined by NVSwitch, the fabric manager must be exactly the driver's release, down to the
-    last number. It refuses any other, the fabric stays down, and CUDA reports error 802. That happens when only one of
-    the two was updated, or when a new driver is installed and the old module is still in memory. Install the fabric
-    manager of the driver's release, and keep both packages at the same release.
-    """
-    manager = DriverRelease.parse(version(facts, MANAGER))
-    driver = driver_release(facts) or DriverRelease.parse(value(facts, "driver-named", "driver"))
-    outright, down = heard(facts, MISMATCH), _refused(facts) or flag(told(facts, MANAGER), "running") is False
-    down = down or _side_by_side(facts)
-    if not outright and (manager is None or driver is None or manager == driver or not down):
-        return
-    row = matrix.cuda_codes.get(NOT_READY)
-    yield fabric_manager_version_mismatch.finding(
-        title=f"The fabric manager is {manager or 'a different release'}, but the driver is "
-        + str("another release" if driver in {None, manager} else driver),
-        detail="The fabric manager refuses to start with another release of the driver, the NVSwitch fabric stays "
-        "down, and CUDA does not start (error 802).",
-        confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
-        because=(
-            *grounds(facts, MISMATCH, *FABRIC_SAID, "fabric-manager-version"),
-            *((because(facts, MANAGER, "version"),) if version(facts, MANAGER) else ()),
-            *naming.of_driver(facts),
-        ),
-        row=row.row if row else None,
-        fix=_install(facts),
-    )
-
-
-@rule(
-    "fabric-manager-not-running",
-    Layer.DRIVER,
-    MANAGER,
-    Severity.ERROR,
-    explained_by=("driver-library-mismatch", "fabric-manager-version-mismatch"),
-)
-def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The NVSwitch fabric is not ready, so CUDA refuses to start (error 802).
-
-    On machines whose GPUs are joined by NVSwitch, the fabric manager must set the switches up before any CUDA program
-    starts. It is not installed, not running, or not the driver's release. Install the driver's release of it and start
-    it.
-    """
-    if not _refused(facts):
-        return
-    row, driver, names = matrix.cuda_codes.get(NOT_READY), naming.driver_name(facts, matrix), naming.gpu_names(facts)
-    yield fabric_manager_not_running.finding(
-        title=f"The NVSwitch fabric is not ready (CUDA error 802): the fabric manager {_state(facts)}",
-        detail="On machines with NVSwitch, CUDA works only after the fabric manager has joined the GPUs."
-        + (f" It must be of the driver's release: {driver}." if driver else "")
-        + (f" GPU: {names}." if names else ""),
-        because=(
-            *(grounds(facts, *FABRIC_SAID) or (because(facts, "libcuda", "cu_init"),)),
-            *(because_of(facts, "gpu", gpu.copy, "fabric", "state") for gpu in _waiting(facts)[:1]),
-            *naming.of_driver(facts),
-        ),
-        row=row.row if row else None,
-        fix=_install(facts),
-    )
-
-
-def _state(facts: Facts) -> str:
-    """Say whether the fabric manager runs; where nobody looked, what such a machine has as a rule."""
-    runs = flag(told(facts, MANAGER), "running")
-    if runs:
-        return "runs and has not joined the GPUs"
-    if facts.host.container:
-        return "must run on the host itself, which is not visible from this container"
-    return "is not running" if runs is False or status(facts, MANAGER) is Status.ABSENT else "does not seem to run"

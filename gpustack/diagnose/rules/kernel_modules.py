@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.described import architecture, cards, device, is_open, machine, more, works
 from gpustack.diagnose.machine.inventory import (
     PASSED_ON,
     arch_on_bus,
@@ -22,6 +21,7 @@ from gpustack.diagnose.machine.inventory import (
     user_release,
 )
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
+from gpustack.diagnose.machine.naming import architecture, cards, device, is_open, machine, more, works
 from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import MODULE_STAYS_OUT
@@ -97,11 +97,7 @@ NOVA_NAME = re.compile(r"nova([-_]?(core|drm))?\b", re.IGNORECASE)  # the kernel
 
 
 @rule(
-    "nouveau-loaded",
-    layer=Layer.KERNEL_MODULE,
-    component="nvidia.ko",
-    severity=Severity.ERROR,
-    explained_by=("nvidia-driver-missing", "dkms-headers-missing"),
+    "nouveau-loaded", Layer.KERNEL_MODULE, "nvidia.ko", explained_by=("nvidia-driver-missing", "dkms-headers-missing")
 )
 def nouveau_loaded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nouveau, the kernel's own driver for NVIDIA GPUs, holds the GPU.
@@ -112,13 +108,7 @@ def nouveau_loaded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield from _held(nouveau_loaded, "nouveau", NOUVEAU_NAME, facts, matrix)
 
 
-@rule(
-    "nova-loaded",
-    layer=Layer.KERNEL_MODULE,
-    component="nvidia.ko",
-    severity=Severity.ERROR,
-    explained_by=("nvidia-driver-missing",),
-)
+@rule("nova-loaded", Layer.KERNEL_MODULE, "nvidia.ko", explained_by=("nvidia-driver-missing",))
 def nova_loaded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nova, the kernel's new driver for NVIDIA GPUs, holds the GPU.
 
@@ -133,9 +123,8 @@ GONE = frozenset({Status.ABSENT, Status.NOT_APPLICABLE})
 
 @rule(
     "nvidia-driver-missing",
-    layer=Layer.DRIVER,
-    component="nvidia-driver",
-    severity=Severity.ERROR,
+    Layer.DRIVER,
+    "nvidia-driver",
     explained_by=("container-no-gpus-flag", "container-toolkit-missing", "docker-snap"),
 )
 def nvidia_driver_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -186,13 +175,7 @@ def _missing_fix(facts: Facts, matrix: Matrix, last: int | None) -> Fix:
     return fixes.rebuild(facts, f"Install NVIDIA's driver, {branch}, and restart.", *fixes.driver(facts, matrix, last))
 
 
-@rule(
-    "nvidia-module-not-loaded",
-    layer=Layer.KERNEL_MODULE,
-    component="nvidia.ko",
-    severity=Severity.ERROR,
-    explained_by=MODULE_STAYS_OUT,
-)
+@rule("nvidia-module-not-loaded", Layer.KERNEL_MODULE, "nvidia.ko", explained_by=MODULE_STAYS_OUT)
 def nvidia_module_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """NVIDIA's kernel module is not loaded.
 
@@ -240,10 +223,10 @@ def _unloaded_fix(facts: Facts, blocked: tuple[str, ...]) -> Fix:
             fixes.initramfs(facts),
         )
     if on_disk(facts):
-        return Fix(
-            text=f"{fixes.place(facts)}Load it; if that fails, the last lines of the kernel log say why.",
-            commands=(sh("sudo modprobe nvidia"), sh("sudo dmesg | tail -n 40")),
-            needs_root=True,
+        return fixes.advice(
+            f"{fixes.place(facts)}Load it; if that fails, the last lines of the kernel log say why.",
+            sh("sudo modprobe nvidia"),
+            sh("sudo dmesg | tail -n 40"),
             verify=sh("nvidia-smi"),
         )
     return fixes.rebuild(
@@ -264,7 +247,7 @@ DATA_CENTER = "open-module-data-center"
 OPTION = sh("echo options nvidia NVreg_OpenRmEnableUnsupportedGpus=1 | sudo tee /etc/modprobe.d/nvidia-open.conf")
 
 
-@rule("open-module-unsupported-gpu", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+@rule("open-module-unsupported-gpu", Layer.KERNEL_MODULE, "nvidia.ko")
 def open_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The open kernel module cannot run this GPU.
 
@@ -335,7 +318,7 @@ def _open_finding(one: str, arch: str | None, grounds: tuple[Because, ...], fact
     )
 
 
-@rule("closed-module-unsupported-gpu", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+@rule("closed-module-unsupported-gpu", Layer.KERNEL_MODULE, "nvidia.ko")
 def closed_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The proprietary kernel module cannot run this GPU.
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd, processes
-from gpustack.diagnose.machine.described import machine, more, whole
 from gpustack.diagnose.machine.events import faults, faults_of_programs
 from gpustack.diagnose.machine.inventory import PASSED_ON, gpus, loaded_release, on_bus, user_release
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
+from gpustack.diagnose.machine.naming import machine, more, whole
 from gpustack.diagnose.machine.values import at, because_of, flag, items, number, table, text
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import GPU, PCI, PID, Command, sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,15 +55,11 @@ def memory(facts: Facts) -> Iterator[Finding]:
                 for name, count in (("uncorrected", grave), ("blocks", grave), ("bad_pages", pages))
                 if count
             ),
-            fix=Fix(
-                text="Stop its programs and reset it, or restart the machine. If errors come back, have the board "
-                "replaced.",
-                commands=(
-                    sh("amd-smi list"),
-                    step("with the INDEX of that list: `sudo amd-smi reset --gpureset --gpu INDEX`"),
-                    sh("amd-smi bad-pages"),
-                ),
-                needs_root=True,
+            fix=fixes.advice(
+                "Stop its programs and reset it, or restart the machine. If errors come back, have the board replaced.",
+                sh("amd-smi list"),
+                step("with the INDEX of that list: `sudo amd-smi reset --gpureset --gpu INDEX`"),
+                sh("amd-smi bad-pages"),
                 verify=sh("amd-smi metric --ecc"),
             ),
         )
@@ -84,10 +80,9 @@ def heat(facts: Facts) -> Iterator[Finding]:
                     because_of(facts, "amd-gpu", gpu.copy, "temperature", sensor + "_c"),
                     because_of(facts, "amd-gpu", gpu.copy, "temperature", sensor + "_limit_c"),
                 ),
-                fix=Fix(
-                    text="Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan "
-                    "profile.",
-                    commands=(sh("rocm-smi --showtemp --showfan"),),
+                fix=fixes.advice(
+                    "Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan profile.",
+                    sh("rocm-smi --showtemp --showfan"),
                     verify=sh("rocm-smi --showtemp"),
                 ),
             )
@@ -114,11 +109,10 @@ def link(facts: Facts) -> Iterator[Finding]:
                 component="pci-display",
                 title=f"The GPU at {copy.key} runs on {width} of {most} PCI Express lanes",
                 because=(Because(component="pci-display", fact="link", value=f"{place}: {width}", source="sysfs"),),
-                fix=Fix(
-                    text="Switch the machine off, reseat the card and its riser, and check the slot's setting in "
+                fix=fixes.advice(
+                    "Switch the machine off, reseat the card and its riser, and check the slot's setting in "
                     "the firmware.",
-                    commands=(sh("sudo lspci -vv -s {place} | grep -i lnk", place=PCI(place)),),
-                    needs_root=True,
+                    sh("sudo lspci -vv -s {place} | grep -i lnk", place=PCI(place)),
                     verify=sh("gpustack doctor"),
                 ),
             )
@@ -168,7 +162,7 @@ DENIED = re.compile(
 ADVICE = "Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan profile."
 
 
-@rule("gpu-overheat", layer=Layer.HARDWARE, component="gpu", severity=Severity.WARNING)
+@rule("gpu-overheat", Layer.HARDWARE, "gpu", Severity.WARNING)
 def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A GPU slows itself down because it is too hot.
 
@@ -190,7 +184,7 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title="A GPU is too hot" + (f" ({most} C)" if most else "") + _end(lost=lost, gone=gone),
         detail=machine(facts, matrix, "At its temperature limit a GPU cuts its clocks, then shuts down."),
         because=(*because, *grounds(facts, *GONE, OFF, most=2), *more(facts)),
-        fix=Fix(text=ADVICE, commands=(sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),), verify=sh("nvidia-smi")),
+        fix=fixes.advice(ADVICE, sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"), verify=sh("nvidia-smi")),
     )
 
 
@@ -208,9 +202,9 @@ NODES = sh("sudo fuser -v /dev/nvidia* /dev/kfd /dev/dri/*")
 
 @rule(
     "gpu-process-stuck",
-    layer=Layer.APPLICATION,
-    component="gpu-processes",
-    severity=Severity.WARNING,
+    Layer.APPLICATION,
+    "gpu-processes",
+    Severity.WARNING,
     explained_by=("gpu-fell-off-bus", "gsp-timeout", "gpu-ecc-error", "gpu-recovery-needed", "nvlink-error"),
 )
 def gpu_process_stuck(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - every rule is asked alike
@@ -246,12 +240,14 @@ def _ended(facts: Facts, copy: Instance) -> Finding:
         title=f"{processes.named(copy)} has ended{held} on the GPU",
         detail=f"It is a zombie (state Z), and the driver still lists it.{left}",
         because=_grounds(facts, copy),
-        fix=Fix(
-            text="End what it left running; if nothing is left and the memory stays in use, end all programs on that "
+        fix=fixes.advice(
+            "End what it left running; if nothing is left and the memory stays in use, end all programs on that "
             "GPU "
             "and reset it, or restart the machine.",
-            commands=(*end, NODES, *_reset(copy)),
-            needs_root=True,
+            *end,
+            NODES,
+            *_reset(copy),
+            root=True,
             verify=sh("nvidia-smi"),
         ),
         confidence=Confidence.CERTAIN if used else Confidence.LIKELY,
@@ -268,16 +264,13 @@ def _waits(facts: Facts, copy: Instance) -> Finding:
         detail="A thread of it is in uninterruptible sleep (state D) there, and it used no processor time while we "
         "watched. It may recover; if not, the GPU or its firmware has stopped responding.",
         because=_grounds(facts, copy),
-        fix=Fix(
-            text="Check whether it makes progress, and what the kernel says. If it stays, no signal ends it: "
+        fix=fixes.advice(
+            "Check whether it makes progress, and what the kernel says. If it stays, no signal ends it: "
             "restart the machine.",
-            commands=(
-                sh("sudo cat /proc/{pid}/stack", pid=PID(processes.pid(copy))),
-                LOG,
-                step("if it stays: `sudo reboot`"),
-            ),
-            needs_root=True,
-            needs_reboot=True,
+            sh("sudo cat /proc/{pid}/stack", pid=PID(processes.pid(copy))),
+            LOG,
+            step("if it stays: `sudo reboot`"),
+            reboot=True,
             verify=sh("nvidia-smi"),
         ),
         confidence=Confidence.POSSIBLE,
@@ -301,9 +294,9 @@ MOST_GROUNDS, MOST_COMMANDS = 4, 8
 
 @rule(
     "process-on-deleted-driver",
-    layer=Layer.APPLICATION,
-    component="gpu-processes",
-    severity=Severity.WARNING,
+    Layer.APPLICATION,
+    "gpu-processes",
+    Severity.WARNING,
     explained_by=("driver-library-mismatch",),
 )
 def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - every rule is asked alike
@@ -326,9 +319,9 @@ def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]
         title=f"{many} on deleted files of driver {old}",
         detail=f"{processes.listed(found)}. The driver's files were replaced after the start.{now}{module}",
         because=tuple(because_of(facts, processes.PROCESSES, copy, "gone") for copy in found[:MOST_GROUNDS]),
-        fix=Fix(
-            text="Restart each of them when its work allows it.",
-            commands=tuple(dict.fromkeys(map(processes.restart, found)))[:MOST_COMMANDS],
+        fix=fixes.advice(
+            "Restart each of them when its work allows it.",
+            *tuple(dict.fromkeys(map(processes.restart, found)))[:MOST_COMMANDS],
             verify=sh("gpustack doctor"),
         ),
     )
@@ -343,7 +336,7 @@ OWN_FAULTS = {
 }
 
 
-@rule("application-fault", layer=Layer.APPLICATION, component="kernel-log", severity=Severity.INFO)
+@rule("application-fault", Layer.APPLICATION, "kernel-log", Severity.INFO)
 def application_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program on a GPU failed because of its own fault; the stack is fine.
 
@@ -373,7 +366,7 @@ STARTS = ("nvmlInit", "cuInit")
 SLOW = 2.0  # seconds; with persistence both take less than one
 
 
-@rule("persistence-mode-off", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.INFO)
+@rule("persistence-mode-off", Layer.DRIVER, "nvidia-driver", Severity.INFO)
 def persistence_mode_off(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The driver releases the GPUs when no program uses them, so every start takes seconds.
 
@@ -394,10 +387,9 @@ def persistence_mode_off(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             because_of(facts, "gpu", off[0].copy, "persistence"),
             Because(component=component, fact="calls", value=f"{call.name}: {call.seconds:.1f} s", source=component),
         ),
-        fix=Fix(
-            text=f"{fixes.place(facts)}Run nvidia-persistenced.",
-            commands=(sh("sudo systemctl enable --now nvidia-persistenced"),),
-            needs_root=True,
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Run nvidia-persistenced.",
+            sh("sudo systemctl enable --now nvidia-persistenced"),
             verify=sh("nvidia-smi --query-gpu=persistence_mode --format=csv"),
         ),
     )

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.lacking import (
     LD_LIBRARY_PATH,
     asker,
@@ -21,7 +22,6 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, hol
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, number, table, text, texts, told, version
 from gpustack.diagnose.machine.wheels import overwritten
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import DISTRIBUTION, SOME_PYTHON, requirement, sh
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 STUB = 34
 
 
-@rule("stub-on-loader-path", Layer.ENVIRONMENT, "libcuda", Severity.ERROR, explained_by=("wsl-libcuda-shadowed",))
+@rule("stub-on-loader-path", Layer.ENVIRONMENT, "libcuda", explained_by=("wsl-libcuda-shadowed",))
 def stub_on_loader_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH names CUDA's stub libraries.
 
@@ -92,7 +92,7 @@ IMPORTS = {"torch": sh('python -c "import torch"'), "jax": sh('python -c "import
 BY_PATH = "A folder on LD_LIBRARY_PATH, usually of an older CUDA toolkit, comes before the wheel's own."
 
 
-@rule("nvjitlink-clash", Layer.LIBRARY, "nvjitlink", Severity.ERROR, explained_by=("wheel-files-overwritten",))
+@rule("nvjitlink-clash", Layer.LIBRARY, "nvjitlink", explained_by=("wheel-files-overwritten",))
 def nvjitlink_clash(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The libnvJitLink that is found first is older than the libcusparse that needs it.
 
@@ -199,7 +199,6 @@ BLAMED = "ld-library-path-blamed-said"
     "cuda-lib-shadowed",
     Layer.LIBRARY,
     "cuda-runtime",
-    Severity.ERROR,
     in_one_python=True,
     explained_by=("nvjitlink-clash", "wheel-files-overwritten"),
 )
@@ -271,7 +270,7 @@ ONE_FILE = "nvidia-nccl-cu11, -cu12 and -cu13 write the same file, and the last 
 ONE_FIRST = "An older one from the system, an image or another package is loaded first."
 
 
-@rule("nccl-version-clash", Layer.LIBRARY, "nccl", Severity.ERROR)
+@rule("nccl-version-clash", Layer.LIBRARY, "nccl")
 def nccl_version_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The NCCL that a framework loads is not the one that it was built with.
 

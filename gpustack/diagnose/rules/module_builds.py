@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.described import (
+from gpustack.diagnose.machine.inventory import nvidia_here
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
+from gpustack.diagnose.machine.naming import (
     LOCKED,
     OURS,
     branch_of,
@@ -19,15 +21,13 @@ from gpustack.diagnose.machine.described import (
     secure,
     works,
 )
-from gpustack.diagnose.machine.inventory import nvidia_here
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, status, text, texts, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules.kernel_modules import on_disk, out
 from gpustack.matrix.subjects import drivers
 from gpustack.model.command import ANY, DOTTED, NAME, PATH, either, sh
 from gpustack.model.facts import Layer, Status
-from gpustack.model.report import Because, Confidence, Finding, Severity
+from gpustack.model.report import Because, Confidence, Finding
 from gpustack.model.versions import DriverRelease
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ PACKAGES = {
 }
 
 
-@rule("dkms-headers-missing", layer=Layer.KERNEL, component="dkms", severity=Severity.ERROR)
+@rule("dkms-headers-missing", Layer.KERNEL, "dkms")
 def dkms_headers_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The headers of the running kernel are missing, so DKMS could not build NVIDIA's module for it.
 
@@ -122,9 +122,8 @@ AMD_SOURCE = re.compile(r"(?:^|/)amd/")
 
 @rule(
     "dkms-build-failed",
-    layer=Layer.KERNEL_MODULE,
-    component="dkms",
-    severity=Severity.ERROR,
+    Layer.KERNEL_MODULE,
+    "dkms",
     explained_by=("dkms-headers-missing", "nouveau-loaded", "nova-loaded"),
 )
 def dkms_build_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -243,7 +242,7 @@ def _fix_other(facts: Facts, module: str) -> Fix:
     return replace(fix, verify=sh("dkms status"))
 
 
-@rule("module-built-for-other-kernel", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+@rule("module-built-for-other-kernel", Layer.KERNEL_MODULE, "nvidia.ko")
 def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """NVIDIA's kernel module was built for a different kernel than the one that is running.
 
@@ -285,9 +284,8 @@ BUILT_WRONG = ("dkms-failed", "dkms-headers", "nvidia-installer-build", "probe-n
 
 @rule(
     "secure-boot-key-rejected",
-    layer=Layer.KERNEL_MODULE,
-    component="nvidia.ko",
-    severity=Severity.ERROR,
+    Layer.KERNEL_MODULE,
+    "nvidia.ko",
     explained_by=(
         "nouveau-loaded",
         "nova-loaded",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import manager
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.model.report import Confidence, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,14 +28,7 @@ def _isolated(facts: Facts) -> bool:
     return heard(facts, *BUILDING) and any(one.values.get("module") == "torch" for one in said(facts, ABSENT))
 
 
-@rule(
-    "build-isolation-hides-torch",
-    layer=Layer.ENVIRONMENT,
-    component="python",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("build-isolation-hides-torch", Layer.ENVIRONMENT, "python", in_one_python=True, from_messages=True)
 def build_isolation_hides_torch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An extension is built in an isolated environment, in which PyTorch is not installed.
 
@@ -48,25 +42,16 @@ def build_isolation_hides_torch(facts: Facts, _matrix: Matrix) -> Iterator[Findi
         title="The package is built in an isolated environment, where torch cannot be imported",
         detail="Its setup.py imports torch, which is not among the packages that it declares for building.",
         because=grounds(facts, ABSENT, *BUILDING),
-        fix=Fix(
-            text="With PyTorch installed, install the build tools, then build without isolation.",
-            commands=(
-                sh("pip install setuptools wheel packaging ninja"),
-                step("repeat the installation with pip install --no-build-isolation"),
-            ),
+        fix=fixes.advice(
+            "With PyTorch installed, install the build tools, then build without isolation.",
+            sh("pip install setuptools wheel packaging ninja"),
+            step("repeat the installation with pip install --no-build-isolation"),
             verify=sh('python -c "import torch; print(torch.__version__)"'),
         ),
     )
 
 
-@rule(
-    "framework-not-installed",
-    layer=Layer.FRAMEWORK,
-    component="python",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("framework-not-installed", Layer.FRAMEWORK, "python", in_one_python=True, from_messages=True)
 def framework_not_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The framework is not installed in the Python that runs the program.
 
@@ -80,12 +65,10 @@ def framework_not_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     yield framework_not_installed.finding(
         title=f"{name} is not installed in the Python that runs the program",
         because=grounds(facts, ABSENT),
-        fix=Fix(
-            text=f"Install {name} into this Python, or start the program with the one that has it.",
-            commands=(
-                sh('python -c "import sys; print(sys.executable)"'),
-                step(f"install {name} with this Python's own pip (python -m pip install ...)"),
-            ),
+        fix=fixes.advice(
+            f"Install {name} into this Python, or start the program with the one that has it.",
+            sh('python -c "import sys; print(sys.executable)"'),
+            step(f"install {name} with this Python's own pip (python -m pip install ...)"),
             verify=sh("python -m pip list"),
         ),
     )
@@ -94,14 +77,7 @@ def framework_not_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 NUMPY = ("numpy-compiled-1", "numpy-dtype-size", "numpy-api-version", "numpy-array-api")
 
 
-@rule(
-    "numpy-abi-mismatch",
-    layer=Layer.LIBRARY,
-    component="numpy",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("numpy-abi-mismatch", Layer.LIBRARY, "numpy", in_one_python=True, from_messages=True)
 def numpy_abi_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An extension was compiled for a different NumPy than the one that is installed.
 
@@ -115,9 +91,9 @@ def numpy_abi_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     yield numpy_abi_mismatch.finding(
         title=f"An extension was compiled for a different NumPy than the installed {found or 'one'}",
         because=grounds(facts, *NUMPY),
-        fix=Fix(
-            text="Update the package that was compiled for the other NumPy; until there is one, stay below NumPy 2.",
-            commands=(sh("pip install 'numpy<2'"),),
+        fix=fixes.advice(
+            "Update the package that was compiled for the other NumPy; until there is one, stay below NumPy 2.",
+            sh("pip install 'numpy<2'"),
             verify=sh('python -c "import numpy; print(numpy.__version__)"'),
         ),
     )
@@ -126,13 +102,7 @@ def numpy_abi_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 TRT_VERSION, TRT_DEVICE = ("trt-plan-version", "trt-serialization-version"), "trt-plan-device"
 
 
-@rule(
-    "tensorrt-engine-version-mismatch",
-    layer=Layer.LIBRARY,
-    component="tensorrt",
-    severity=Severity.ERROR,
-    from_messages=True,
-)
+@rule("tensorrt-engine-version-mismatch", Layer.LIBRARY, "tensorrt", from_messages=True)
 def tensorrt_engine_version_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A serialized TensorRT engine was built by another release of TensorRT, or for another GPU.
 
@@ -147,9 +117,9 @@ def tensorrt_engine_version_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[
     yield tensorrt_engine_version_mismatch.finding(
         title=f"The engine was built {by} {built or 'another'}; this machine has {here or 'another version'}",
         because=grounds(facts, *TRT_VERSION, TRT_DEVICE),
-        fix=Fix(
-            text="Delete the engine file and build it again on this machine, from the ONNX or the original model.",
-            commands=(step("build the engine again with this TensorRT, for example with trtexec --onnx=... "),),
+        fix=fixes.advice(
+            "Delete the engine file and build it again on this machine, from the ONNX or the original model.",
+            step("build the engine again with this TensorRT, for example with trtexec --onnx=... "),
             verify=sh('python -c "import tensorrt; print(tensorrt.__version__)"'),
         ),
     )
@@ -158,7 +128,7 @@ def tensorrt_engine_version_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[
 NETWORK = ("nccl-connect-failed", "nccl-no-interface", "nccl-ib-failed")
 
 
-@rule("nccl-network-fault", layer=Layer.LIBRARY, component="nccl", severity=Severity.ERROR, from_messages=True)
+@rule("nccl-network-fault", Layer.LIBRARY, "nccl", from_messages=True)
 def nccl_network_fault(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """NCCL cannot use the network between the nodes: its interface, a firewall, or InfiniBand.
 
@@ -175,13 +145,11 @@ def nccl_network_fault(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         title=f"NCCL cannot use the network: {next(text for kind, text in what.items() if heard(facts, kind))}",
         because=grounds(facts, *NETWORK),
         confidence=Confidence.LIKELY,
-        fix=Fix(
-            text="Set the interface through which the nodes reach each other, open NCCL's ports, check the fabric.",
-            commands=(
-                sh("ip -brief address"),
-                step("set NCCL_SOCKET_IFNAME to the interface that all nodes share, on every node"),
-                step("where InfiniBand fails: ibstat on every node, and a run with NCCL_IB_DISABLE=1 to compare"),
-            ),
+        fix=fixes.advice(
+            "Set the interface through which the nodes reach each other, open NCCL's ports, check the fabric.",
+            sh("ip -brief address"),
+            step("set NCCL_SOCKET_IFNAME to the interface that all nodes share, on every node"),
+            step("where InfiniBand fails: ibstat on every node, and a run with NCCL_IB_DISABLE=1 to compare"),
             verify=sh("export NCCL_DEBUG=INFO"),
         ),
     )
@@ -194,13 +162,7 @@ AGAIN = {
 }
 
 
-@rule(
-    "driver-packages-conflict",
-    layer=Layer.DRIVER,
-    component="nvidia-driver",
-    severity=Severity.ERROR,
-    from_messages=True,
-)
+@rule("driver-packages-conflict", Layer.DRIVER, "nvidia-driver", from_messages=True)
 def driver_packages_conflict(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Packages of two releases or branches of the driver hold each other back.
 
@@ -214,15 +176,12 @@ def driver_packages_conflict(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     yield driver_packages_conflict.finding(
         title=f"Driver packages conflict with each other{f': {package}' if package else ''}",
         because=grounds(facts, *PACKAGES),
-        fix=Fix(
-            text="Remove the driver's packages of the other branch, keep one repository for them, and install one "
-            "branch.",
-            commands=(
-                *AGAIN.get(manager(facts) or "apt", ()),
-                step("remove the driver's packages of the other branch, then install one branch as a whole"),
-            ),
-            needs_root=True,
-            needs_reboot=True,
+        fix=fixes.advice(
+            "Remove the driver's packages of the other branch, keep one repository for them, and install one branch.",
+            *AGAIN.get(manager(facts) or "apt", ()),
+            step("remove the driver's packages of the other branch, then install one branch as a whole"),
+            root=True,
+            reboot=True,
             verify=sh("nvidia-smi"),
         ),
     )
@@ -232,7 +191,7 @@ COMPILER = ("compiler-missing", "msvc-missing")
 INSTALL = {"apt": sh("sudo apt-get install -y build-essential"), "dnf": sh("sudo dnf install -y gcc gcc-c++ make")}
 
 
-@rule("host-compiler-missing", layer=Layer.COMPILER, component="gcc", severity=Severity.ERROR, from_messages=True)
+@rule("host-compiler-missing", Layer.COMPILER, "gcc", from_messages=True)
 def host_compiler_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is no C or C++ compiler, and one is needed to build or at run time.
 
@@ -247,12 +206,14 @@ def host_compiler_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     yield host_compiler_missing.finding(
         title="There is no C++ compiler (cl.exe)" if windows else "There is no C compiler",
         because=grounds(facts, *COMPILER),
-        fix=Fix(
-            text="Install a compiler, or name the one that is there with CC and CXX.",
-            commands=(step("install Visual Studio's build tools with the C++ workload, and use its own prompt"),)
-            if windows
-            else (found,),
-            needs_root=True,
+        fix=fixes.advice(
+            "Install a compiler, or name the one that is there with CC and CXX.",
+            *(
+                (step("install Visual Studio's build tools with the C++ workload, and use its own prompt"),)
+                if windows
+                else (found,)
+            ),
+            root=True,
             verify=sh("where cl") if windows else sh("gcc --version"),
         ),
     )
@@ -264,13 +225,7 @@ NO_VIDEO = "video-library-missing"
 INSIDE = ("container-told", "container-inside-said", "docker-run", "docker-compose-gpu", "visible-devices")
 
 
-@rule(
-    "container-capabilities-missing",
-    layer=Layer.CONTAINER,
-    component="nvidia-container-toolkit",
-    severity=Severity.ERROR,
-    from_messages=True,
-)
+@rule("container-capabilities-missing", Layer.CONTAINER, "nvidia-container-toolkit", from_messages=True)
 def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A container got the GPU without the capability that the program needs, so a driver library is missing in it.
 
@@ -288,9 +243,9 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
         title=f"The container got the GPU without the capability {missing!r}, so that library is missing",
         because=grounds(facts, CAPABILITIES, NO_VIDEO, *NO_CUDA),
         confidence=Confidence.CERTAIN if given else Confidence.LIKELY,
-        fix=Fix(
-            text="Start the container with the capability, or with all.",
-            commands=(step("add -e NVIDIA_DRIVER_CAPABILITIES=all to the command that starts the container"),),
+        fix=fixes.advice(
+            "Start the container with the capability, or with all.",
+            step("add -e NVIDIA_DRIVER_CAPABILITIES=all to the command that starts the container"),
             verify=sh("ldconfig -p | grep -E 'libcuda|libnvidia-encode|libnvcuvid'"),
         ),
     )
@@ -299,13 +254,7 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
 STALE = ("cdi-stale-file", "cdi-stale-device")
 
 
-@rule(
-    "cdi-spec-stale",
-    layer=Layer.CONTAINER,
-    component="nvidia-container-toolkit",
-    severity=Severity.ERROR,
-    from_messages=True,
-)
+@rule("cdi-spec-stale", Layer.CONTAINER, "nvidia-container-toolkit", from_messages=True)
 def cdi_spec_stale(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The CDI specification, which describes the GPUs to containers, names files or devices that no longer exist.
 
@@ -319,13 +268,10 @@ def cdi_spec_stale(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     yield cdi_spec_stale.finding(
         title=f"The CDI specification of the GPUs names {path or 'a file'}, which does not exist",
         because=grounds(facts, *STALE),
-        fix=Fix(
-            text="Generate the specification again, and after every driver update.",
-            commands=(
-                sh("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
-                sh("sudo systemctl enable --now nvidia-cdi-refresh.path"),
-            ),
-            needs_root=True,
+        fix=fixes.advice(
+            "Generate the specification again, and after every driver update.",
+            sh("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
+            sh("sudo systemctl enable --now nvidia-cdi-refresh.path"),
             verify=sh("nvidia-ctk cdi list"),
         ),
     )

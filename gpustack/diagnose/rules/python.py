@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TORCH_INDEX
+from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.extensions import distribution_of, of_file
 from gpustack.diagnose.machine.frameworks import because_torch
@@ -15,13 +16,12 @@ from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said
 from gpustack.diagnose.machine.packages import pythons_of, releases_for
 from gpustack.diagnose.machine.values import because, because_of, copies, text, told, version
-from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
 from gpustack.model.command import ADDRESS, BUILD_TAG, DOTTED, SYMBOL, Command, requirement, sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ MANYLINUX = re.compile(r"manylinux_(?P<major>\d+)_(?P<minor>\d+)_|manylinux(?P<y
 YEARS = {"1": "2.5", "2010": "2.12", "2014": "2.17"}
 
 
-@rule("glibc-too-old", Layer.ENVIRONMENT, "glibc", Severity.ERROR, in_one_python=True)
+@rule("glibc-too-old", Layer.ENVIRONMENT, "glibc", in_one_python=True)
 def glibc_too_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program or wheel needs a newer C library than this system has.
 
@@ -149,7 +149,7 @@ KNOWN = re.compile(
 NETWORK = ("pip-offline",)
 
 
-@rule("python-version-no-wheel", Layer.ENVIRONMENT, "python", Severity.ERROR, in_one_python=True, from_messages=True)
+@rule("python-version-no-wheel", Layer.ENVIRONMENT, "python", in_one_python=True, from_messages=True)
 def python_version_no_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """There is no wheel for this Python version, which is too new or too old for the requested release.
 
@@ -291,13 +291,13 @@ def _holding(needs: str | None) -> tuple[str, ...]:
 LIBSTDCXX_SAYS = "glibcxx-too-old"
 
 
-@rule("libstdcxx-too-old", Layer.ENVIRONMENT, "libstdcxx", Severity.ERROR, in_one_python=True, from_messages=True)
+@rule("libstdcxx-too-old", Layer.ENVIRONMENT, "libstdcxx", in_one_python=True, from_messages=True)
 def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The C++ library (libstdc++) that was found first is older than a program needs.
 
     The error is "version `GLIBCXX_3.4.32' not found" or "CXXABI_1.3.15 not found". It is not about the C library:
     usually the system's libstdc++ is found before the newer one of a conda environment, or the other way round. Let the
-    newer one be found first, or install a newer one into the environment.
+    newer one newer one be found first, or install a newer one into the environment.
     """
     wanting = sorted(
         holding(facts, LIBSTDCXX_SAYS, "needs"), key=lambda one: numbers(one.values["needs"].partition("_")[2])

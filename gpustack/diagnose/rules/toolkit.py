@@ -95,7 +95,7 @@ OTHERWISE = (
 )
 
 
-@rule("nvcc-torch-mismatch", Layer.COMPILER, "cuda-toolkit", Severity.ERROR, from_messages=True)
+@rule("nvcc-torch-mismatch", Layer.COMPILER, "cuda-toolkit", from_messages=True)
 def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The nvcc in use is from a different CUDA version than PyTorch was built with, and an extension is being built.
 
@@ -197,7 +197,7 @@ class Compiler:
         return f"{self.name}{f' {self.found}' if self.found else ''} is newer than {toolkit} accepts{most}"
 
 
-@rule("host-compiler-too-new", Layer.COMPILER, "cuda-toolkit", Severity.ERROR, from_messages=True)
+@rule("host-compiler-too-new", Layer.COMPILER, "cuda-toolkit", from_messages=True)
 def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The host's compiler is newer than this CUDA toolkit accepts.
 
@@ -296,7 +296,7 @@ def _compiler_fix(facts: Facts, one: Compiler, matrix: Matrix) -> Fix:
     )
 
 
-@rule("toolkit-too-old-for-arch", Layer.COMPILER, "cuda-toolkit", Severity.ERROR, from_messages=True)
+@rule("toolkit-too-old-for-arch", Layer.COMPILER, "cuda-toolkit", from_messages=True)
 def toolkit_too_old_for_arch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The CUDA toolkit is older than the GPU: its compiler does not know the GPU's architecture.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine import mig, naming
+from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.inventory import from_text, gpus, starts
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.packages import on_cpu
@@ -23,24 +23,64 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
+SEVERAL = 2
+MIG_NONE = "mig-no-instance"
+MIG_ON = "mig-enabled-said"
+MADE = ("mig-devices-listed", "mig-created", "mig-several-said", "mig-visible-several")
+NO_GPU_OF_MIG = (
+    "no-device",
+    "init-error",
+    "device-busy",
+    "cuda-available-false",
+    "no-driver-found",
+    "cuda-unknown-error",
+)
+BEYOND = ("invalid-ordinal", "device-index-beyond", "duplicate-gpu", "one-device-seen")
+
+
+def _mig_on(facts: Facts) -> bool:
+    """Return whether MIG is said or seen to be on."""
+    return heard(facts, MIG_ON, MIG_NONE, *MADE) or any(flag(gpu.copy.facts, "mig", "enabled") for gpu in gpus(facts))
+
+
+def _mig_instances(facts: Facts) -> int:
+    """Return how many instances are known: by what is listed, else 2 where several are mentioned."""
+    listed = len(said(facts, "mig-devices-listed"))
+    held = sum(len(items(table(gpu.copy.facts, "mig"), "instances")) for gpu in gpus(facts))
+    spoken = SEVERAL if heard(facts, "mig-several-said", "mig-visible-several") else 0
+    return max(listed, held, spoken)
+
+
+def _undivided_in_text(facts: Facts) -> bool:
+    """Return whether texts show MIG on without an instance: in so many words, or by programs that find no GPU."""
+    if heard(facts, MIG_NONE):
+        return not heard(facts, "cuda-available-true")
+    return _mig_on(facts) and not heard(facts, *MADE) and not _mig_instances(facts) and heard(facts, *NO_GPU_OF_MIG)
+
+
+def _too_many_instances(facts: Facts) -> bool:
+    """Return whether a program was given several instances and failed at all but the first."""
+    several = _mig_instances(facts) >= SEVERAL or (_mig_on(facts) and len(gpus(facts)) >= SEVERAL)
+    return several and heard(facts, *BEYOND)
+
 
 ADVICE = "Create an instance with one of the listed profiles (PROFILE is its number), or turn MIG off."
 
 
-@rule("mig-enabled-no-instance", Layer.ENVIRONMENT, "gpu", Severity.ERROR)
+@rule("mig-enabled-no-instance", Layer.ENVIRONMENT, "gpu")
 def mig_enabled_no_instance(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """MIG mode is on, but no MIG instances exist.
 
     With MIG on, CUDA offers only the instances that the GPU has been divided into. None exist, so programs see no GPU.
     Create instances, or switch MIG off.
     """
-    if mig.none(facts):
+    if _undivided_in_text(facts):
         names = naming.gpu_names(facts)
         yield _undivided(
             None,
             f"MIG is on{f' for {names}' if names else ''}, but there is no MIG instance for programs to use",
-            (*grounds(facts, mig.NONE, mig.ON, *mig.NO_GPU), *naming.of_driver(facts)),
-            Confidence.CERTAIN if heard(facts, mig.NONE) else Confidence.LIKELY,
+            (*grounds(facts, MIG_NONE, MIG_ON, *NO_GPU_OF_MIG), *naming.of_driver(facts)),
+            Confidence.CERTAIN if heard(facts, MIG_NONE) else Confidence.LIKELY,
         )
         return
     for gpu in () if from_text(facts) else gpus(facts):
@@ -74,7 +114,7 @@ def _undivided(
     )
 
 
-@rule("mig-multiple-devices", Layer.ENVIRONMENT, "gpu", Severity.ERROR, from_messages=True)
+@rule("mig-multiple-devices", Layer.ENVIRONMENT, "gpu", from_messages=True)
 def mig_multiple_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """One process was given several MIG instances, and CUDA uses only one.
 
@@ -83,14 +123,14 @@ def mig_multiple_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     process for each instance, each with its own in CUDA_VISIBLE_DEVICES; or switch MIG off where one process needs the
     whole GPU.
     """
-    if not mig.too_many(facts):
+    if not _too_many_instances(facts):
         return
     names = naming.gpu_names(facts)
     yield mig_multiple_devices.finding(
         title=f"One process was given several MIG instances{f' of {names}' if names else ''}, and CUDA uses only one",
         detail="A CUDA process sees the first MIG instance as cuda:0 and no other.",
         confidence=Confidence.LIKELY,
-        because=(*grounds(facts, *mig.BEYOND, *mig.MADE, most=6), *naming.of_driver(facts)),
+        because=(*grounds(facts, *BEYOND, *MADE, most=6), *naming.of_driver(facts)),
         fix=fixes.advice(
             "Start one process for each instance, each with one MIG UUID of nvidia-smi -L (the command takes the "
             "first); or switch MIG off.",
@@ -154,7 +194,6 @@ class Setting:
     "cuda-visible-devices-invalid",
     Layer.ENVIRONMENT,
     "libcuda",
-    Severity.ERROR,
     explained_by=("mig-multiple-devices", "mig-enabled-no-instance"),
 )
 def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -164,7 +203,7 @@ def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Find
     those before it are seen, and where it is the first, none is. An index beyond the last GPU, a wrong UUID, -1 or
     nothing at all hides them. Unset it, or name GPUs that nvidia-smi -L lists.
     """
-    missed = heard(facts, *MISSED) and not on_cpu(facts) and not mig.too_many(facts)
+    missed = heard(facts, *MISSED) and not on_cpu(facts) and not _too_many_instances(facts)
     judged = [(one, words) for one in settings(facts) if (one.seen or missed) and (words := _wrong(one, facts))]
     judged = judged or [(one, words) for one in settings(facts) if missed and (words := _too_few(one, facts))]
     if not judged:

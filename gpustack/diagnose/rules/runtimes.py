@@ -1,4 +1,4 @@
-"""Intel: Level Zero, oneAPI."""
+"""Runtimes beside CUDA: Level Zero, oneAPI, and the drivers that OpenCL and Vulkan list."""
 
 from __future__ import annotations
 
@@ -7,19 +7,33 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import driver_packages, fixes
 from gpustack.diagnose.machine import intel
-from gpustack.diagnose.machine.inventory import nvidia_here, on_bus
+from gpustack.diagnose.machine.inventory import (
+    nvidia_here,
+    on_bus,
+)
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
-from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, status, table, text, texts, told
+from gpustack.diagnose.machine.values import (
+    because,
+    because_of,
+    copies,
+    flag,
+    items,
+    status,
+    table,
+    text,
+    texts,
+    told,
+)
 from gpustack.diagnose.rule import rule
-from gpustack.model.command import PATH, sh, step
-from gpustack.model.facts import Layer, Status
+from gpustack.model.command import PATH, VARIABLE, Command, sh, step
+from gpustack.model.facts import Layer, Status, product
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, JsonValue
 
 
 LEVEL_ZERO_LIBRARY, LOADER = "libze_intel_gpu.so.1", "libze_loader.so.1"
@@ -37,9 +51,8 @@ INSTALL = {
 
 @rule(
     "intel-level-zero-missing",
-    layer=Layer.DRIVER,
-    component="level-zero",
-    severity=Severity.ERROR,
+    Layer.DRIVER,
+    "level-zero",
     explained_by=("user-not-in-render-group", "oneapi-env-not-sourced"),
 )
 def intel_level_zero_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -116,10 +129,10 @@ def _install(facts: Facts) -> Fix:
         "install libze1, and the GPU half from https://github.com/intel/compute-runtime/releases: Debian 12 and 13 have"
         " no libze-intel-gpu1"
     )
-    return Fix(
-        text="Install the GPU half of Level Zero.",
-        commands=(of_intel if debian else INSTALL.get(fixes.manager(facts) or "") or by_hand,),
-        needs_root=True,
+    return fixes.advice(
+        "Install the GPU half of Level Zero.",
+        of_intel if debian else INSTALL.get(fixes.manager(facts) or "") or by_hand,
+        root=True,
         verify=sh("sycl-ls"),
     )
 
@@ -140,7 +153,7 @@ def _sure(facts: Facts) -> Confidence:
 ONEAPI_LIBRARY, INACTIVE = "oneapi-library", "oneapi-not-active"
 
 
-@rule("oneapi-env-not-sourced", layer=Layer.ENVIRONMENT, component="oneapi", severity=Severity.ERROR)
+@rule("oneapi-env-not-sourced", Layer.ENVIRONMENT, "oneapi")
 def oneapi_env_not_sourced(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The oneAPI environment was not set up, so its libraries are not found.
 
@@ -161,10 +174,10 @@ def oneapi_env_not_sourced(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         else "Its libraries lie below /opt/intel/oneapi, which only its own script puts on the library path.",
         confidence=Confidence.CERTAIN if heard(facts, INACTIVE) else Confidence.LIKELY,
         because=grounds(facts, ONEAPI_LIBRARY, INACTIVE),
-        fix=Fix(
-            text="Install the oneAPI Base Toolkit of the release that the program was built with, if it is not there, "
+        fix=fixes.advice(
+            "Install the oneAPI Base Toolkit of the release that the program was built with, if it is not there, "
             "and run its script in the shell that starts the program.",
-            commands=(sh("source /opt/intel/oneapi/setvars.sh"),),
+            sh("source /opt/intel/oneapi/setvars.sh"),
             verify=sh("sycl-ls"),
         ),
     )
@@ -187,10 +200,82 @@ def _oneapi_seen(facts: Facts) -> Iterator[Finding]:
                     because_of(facts, build.component, build.copy, "search", lost[0]),
                     because(facts, "oneapi", "variables"),
                 ),
-                fix=Fix(
-                    text="Run oneAPI's script in the shell that starts the program; the release must be the one that "
+                fix=fixes.advice(
+                    "Run oneAPI's script in the shell that starts the program; the release must be the one that "
                     "the framework was built with.",
-                    commands=(sh("source {root}/setvars.sh", root=PATH(root)),),
+                    sh("source {root}/setvars.sh", root=PATH(root)),
                     verify=sh("sycl-ls"),
                 ),
             )
+
+
+OTHER = ("i386", "i486", "i586", "i686", "x86_32")  # words in the names of files for 32-bit programs
+ICD_MAKERS = {"nvidia": ("nvidia",), "amd": ("amd",), "intel": ("intel", "igdrcl")}
+HERE = frozenset({Status.PRESENT, Status.FAILED})
+
+
+def broken(facts: Facts, component: str, finding: str, verify: Command) -> Iterator[Finding]:
+    """Return each registered driver whose library is not there, where there is a loader that programs would ask."""
+    if status(facts, component) not in HERE:
+        return
+    seen = facts.find(component)
+    for icd in items(told(facts, component), "icds"):
+        library, file, by = text(icd, "library"), text(icd, "file"), text(icd, "by")
+        if library is None or text(icd, "path") or text(icd, "error") or _for_32_bits(icd):
+            continue
+        where = file or "OCL_ICD_FILENAMES"
+        yield Finding(
+            id=finding,
+            instance=where if file else library,
+            severity=Severity.WARNING if _computes(component, library, facts) else Severity.INFO,
+            layer=Layer.RUNTIME,
+            component=component,
+            title=f"{where} registers the {product(component)} driver {library}, which does not exist",
+            detail="The loader skips it: the devices of that driver are missing from every list."
+            + (f" The file was named by {by}." if by and by != "folder" else ""),
+            because=(Because(component=component, fact=where, value=library, source=seen.source if seen else ""),),
+            fix=fixes.advice(
+                "Reinstall the package of that driver, or remove it; a file that belongs to no package can be moved "
+                "away.",
+                sh("dpkg -S {file} || rpm -qf {file}", file=PATH(where)),
+                step("if no package owns it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
+                verify=verify,
+            )
+            if file
+            else fixes.advice(
+                "Remove the library from the variable.", sh("unset {variable}", variable=VARIABLE(where)), verify=verify
+            ),
+        )
+
+
+def _computes(component: str, library: str, facts: Facts) -> bool:
+    """Return whether programs compute through it on a GPU that is here; Vulkan is for pictures."""
+    makers = [maker for maker, words in ICD_MAKERS.items() if any(word in library.lower() for word in words)]
+    return component == "opencl" and any(on_bus(facts, maker) or copies(facts, f"{maker}-gpu") for maker in makers)
+
+
+def _for_32_bits(icd: JsonValue) -> bool:
+    """Return whether it is for 32-bit programs, whose libraries are found on other paths."""
+    return text(icd, "bits") == "32" or any(word in (text(icd, "file") or "") for word in OTHER)
+
+
+@rule("opencl-icd-broken", Layer.RUNTIME, "opencl", Severity.INFO)
+def opencl_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """A driver is registered for OpenCL, but its library is missing.
+
+    Each file of /etc/OpenCL/vendors names the library of one driver, and the loader shows the devices of all that it
+    can load. A missing one is skipped silently: clinfo lists fewer platforms, or none (error -1001). Usually a driver
+    was removed and its file stayed, or a container was given the file without the library.
+    """
+    yield from broken(facts, "opencl", "opencl-icd-broken", sh("clinfo -l"))
+
+
+@rule("vulkan-icd-broken", Layer.RUNTIME, "vulkan", Severity.INFO)
+def vulkan_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """A driver is registered for Vulkan, but its library is missing.
+
+    Each manifest in the loader's folders (vulkan/icd.d), or named by VK_DRIVER_FILES, names the library of one driver.
+    The loader skips what it cannot load, and says so only if asked to (VK_LOADER_DEBUG=all). Usually a driver was
+    removed and its manifest stayed, or a container was given the manifest without the library.
+    """
+    yield from broken(facts, "vulkan", "vulkan-icd-broken", sh("vulkaninfo --summary"))
