@@ -173,11 +173,10 @@ def _by_name(rows: Sequence[Pattern], matrix: Matrix) -> Iterator[Pattern]:
     first = {row.kind: row for row in reversed(rows)}
     for family in FAMILIES:
         for one in numbers(matrix, family):
-            row = first[one.message] if one.message else None
-            for name in _names(one) if row else ():
-                values = {**row.values, "code": str(one.number)} if family.id != "cudnn9" else {}
+            for name in _names(one) if one.message else ():
+                values = {**first[one.message].values, "code": str(one.number)} if family.id != "cudnn9" else {}
                 match = rf"(?<!\w){name}(?!\w)"
-                yield replace(row, has=name.lower(), match=match, values=values, source=one.row.source)
+                yield replace(first[one.message], has=name.lower(), match=match, values=values, source=one.row.source)
 
 
 def _names(one: Number) -> Iterator[str]:
