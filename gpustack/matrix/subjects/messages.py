@@ -177,10 +177,13 @@ def _by_name(spread: Sequence[Pattern], matrix: Matrix) -> Iterator[Pattern]:
     first = {row.kind: row for row in reversed(spread)}
     for family in FAMILIES:
         for one in numbers(matrix, family):
-            for name in _names(one) if one.message else ():
-                values = {**first[one.message].values, "code": str(one.number)} if family.id != "cudnn9" else {}
+            if not one.message:
+                continue
+            row = first[one.message]
+            values = {**row.values, "code": str(one.number)} if family.id != "cudnn9" else {}
+            for name in _names(one):
                 match = rf"(?<!\w){name}(?!\w)"
-                yield replace(first[one.message], has=name.lower(), match=match, values=values, source=one.row.source)
+                yield replace(row, has=name.lower(), match=match, values=values, source=one.row.source or row.source)
 
 
 def _names(one: Number) -> Iterator[str]:
