@@ -56,12 +56,13 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def zipapp(session: nox.Session) -> None:
-    """Build dist/gpustack.pyz: gpustack and what it needs as one file, for a machine without a network."""
+    """Build gpustack and what it needs as one file, dist/gpustack.pyz, and as a package for Debian and Ubuntu."""
     session.install("-c", "constraints.txt", "hatchling>=1.28", "uv>=0.5")
     session.run("python", "-m", "hatchling", "build", "-t", "wheel", "-d", "dist")
     wheel = max(Path("dist").glob("*.whl"), key=lambda one: one.stat().st_mtime)
     session.run("python", "-m", "tools.zipapp", str(wheel), "dist/gpustack.pyz")
     session.run("python", "dist/gpustack.pyz", "--version")
+    session.run("python", "-m", "tools.zipapp", str(wheel), "dist/gpustack-doctor.deb")  # with dpkg-deb
 
 
 @nox.session(default=False)

@@ -38,12 +38,12 @@ class Command:
 
     @property
     def median(self) -> float:
-        """Give the median wall time in seconds."""
+        """Return the median wall time in seconds."""
         return statistics.median(self.seconds)
 
 
 def peak_mib() -> float:
-    """Give the peak memory of the doctor's own process in MiB, as the kernel counts it when it ends."""
+    """Return the peak memory of the doctor's own process in MiB, as the kernel counts it when it ends."""
     program = (
         "import atexit, sys\n"
         "from gpustack.cli import main\n"

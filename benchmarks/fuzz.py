@@ -2,7 +2,7 @@
 
 ``--inputs N`` is how many for all together (100000), ``--seed N`` which; ``--json FILE`` keeps the figures. None may
 raise anything but our own error, nor take more than a second. Inputs are made from real ones: cut, doubled, joined,
-with bytes changed and JSON values put in the place of others, and from nothing.
+with bytes changed and JSON values put instead of others, and from nothing.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Target:
     broken: list[str] = field(default_factory=list)
 
     def feed(self, seed: int) -> None:
-        """Give it one input, known by its seed."""
+        """Return it one input, known by its seed."""
         begun = time.thread_time()  # of the processor: a busy machine is no slow parser
         try:
             self.eat(random.Random(seed))  # noqa: S311 - no secret is made of it
@@ -91,7 +91,7 @@ class Target:
 
 
 def answer(dice: random.Random) -> dict[str, Any]:
-    """Give what a probe might say."""
+    """Return what a probe might say."""
     said = {"id": "x", "status": "present", "seconds": 0.1, "log": [["read", "/x", "ok"]], "calls": [["f", 0.1, "ok"]],
             "instances": dice.choice(SNAPSHOTS)["components"][dice.randrange(3)]["instances"]}  # fmt: skip
     made = swapped(dice, said, 0.01)
@@ -193,7 +193,7 @@ UNFORESEEN: Counter[str] = Counter()
 
 
 def targets() -> tuple[Target, ...]:
-    """Give every parser, with its share of the inputs."""
+    """Return every parser, with its share of the inputs."""
     elf = load("elf.py")["read"]
     cached = load("loader.py")["cached"]
     said = b'{"id": "x", "status": "present", "instances": []}'
@@ -232,7 +232,7 @@ def _elf(read: Callable[..., object], dice: random.Random) -> object:
 
 
 def turns(every: tuple[Target, ...]) -> Iterator[Target]:
-    """Give the targets again and again, each as often as its share is."""
+    """Yield the targets again and again, each as often as its share is."""
     while True:
         for target in every:
             for _ in range(target.share):

@@ -30,7 +30,7 @@ XID = "NVRM: Xid (PCI:0000:{:02x}:00): {}, pid=1234, name=python, Ch 00000008\n"
 
 
 def machine(gpus: int) -> dict[str, Any]:
-    """Give the snapshot of one recorded H200, its GPU as often as wanted."""
+    """Return the snapshot of one recorded H200, its GPU as often as wanted."""
     said: dict[str, Any] = json.loads((REPO / "tests/hosts/recorded-h200.json").read_text("utf-8"))["facts"]
     for one in said["components"]:
         if one["id"] in {"gpu", "pci-display", "nvlink"} and one["instances"]:
@@ -39,13 +39,13 @@ def machine(gpus: int) -> dict[str, Any]:
 
 
 def listed(packages: int) -> str:
-    """Give a list of packages as pip prints it."""
+    """Return a list of packages as pip prints it."""
     rows = [f"package-{number:<12d} {number % 40}.{number % 7}.1" for number in range(packages)]
     return "\n".join(["Package              Version", "-------------------- -------", *rows, "torch 2.11.0", ""])
 
 
 def _moved(copy: dict[str, Any], number: int) -> dict[str, Any]:
-    """Give a copy of a GPU at another place."""
+    """Return a copy of a GPU at another place."""
     place, uuid = f"0000:{number + 1:02x}:00.0", f"GPU-{number:08x}-0000-0000-0000-000000000000"
     key = uuid if str(copy["key"]).startswith("GPU-") else place
     return {**copy, "key": key, "facts": {**copy["facts"], "pci": place, "uuid": uuid, "index": number}}
@@ -74,7 +74,7 @@ def timed(name: str, *origins: Path) -> dict[str, Any]:
 
 
 def run(gpus: int, packages: int, megabytes: int) -> list[dict[str, Any]]:
-    """Give the figures of the snapshot alone, and of the snapshot with the log."""
+    """Return the figures of the snapshot alone, and of the snapshot with the log."""
     with tempfile.TemporaryDirectory() as folder:
         snapshot, pip, dmesg = (Path(folder) / name for name in ("snapshot.json", "pip-list.txt", "dmesg.txt"))
         snapshot.write_text(json.dumps(machine(gpus)))

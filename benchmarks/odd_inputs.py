@@ -73,7 +73,7 @@ SNAPSHOTS = [json.loads(path.read_text("utf-8")) for path in sorted((REPO / "exa
 
 
 def spoilt(dice: random.Random, text: str) -> str:
-    """Give a text that was cut, doubled, joined with another or peppered."""
+    """Return a text that was cut, doubled, joined with another or peppered."""
     for _ in range(dice.randint(1, 4)):
         at, end = sorted(dice.randrange(len(text) + 1) for _ in range(2))
         text = dice.choice((
@@ -87,7 +87,7 @@ def spoilt(dice: random.Random, text: str) -> str:
 
 
 def swapped(dice: random.Random, value: Any, often: float) -> Any:  # noqa: ANN401 - JSON
-    """Give JSON with some values left out, or put in the place of others."""
+    """Return JSON with some values left out, or put instead of others."""
     if dice.random() < often:
         return dice.choice(ODD)
     if isinstance(value, dict):
@@ -97,7 +97,7 @@ def swapped(dice: random.Random, value: Any, often: float) -> Any:  # noqa: ANN4
 
 
 def bent(dice: random.Random, data: bytes) -> bytes:
-    """Give bytes of which some are others, and the end perhaps missing."""
+    """Return bytes of which some are others, and the end perhaps missing."""
     changed = bytearray(data)
     for _ in range(dice.randint(1, 12)):
         changed[dice.randrange(len(changed))] = dice.randrange(256)
@@ -114,7 +114,7 @@ class OddHost(ToldHost):
         self.folders: dict[str, builtins.list[str]] = {}
 
     def _held(self, path: str) -> bytes | OSError:
-        """Give what a file holds, the same each time."""
+        """Return what a file holds, the same each time."""
         if path not in self.files:
             kind = self.dice.random()
             missing = OSError(errno.ENOENT, "No such file or directory")
@@ -134,7 +134,7 @@ class OddHost(ToldHost):
         ))()  # fmt: skip
 
     def bytes(self, path: str, limit: int = 1 << 20, offset: int = 0) -> bytes | None:
-        """Give what the file holds."""
+        """Return what the file holds."""
         held = self._held(path)
         if isinstance(held, OSError):
             self._note("read", path, held)
@@ -143,7 +143,7 @@ class OddHost(ToldHost):
         return held[offset : offset + limit]
 
     def stat(self, path: str) -> dict[str, Any] | None:
-        """Give what the file may be."""
+        """Return what the file may be."""
         held = self._held(path)
         if isinstance(held, OSError) and held.errno == errno.ENOENT and path not in self.folders:
             self._note("stat", path, held)
@@ -154,31 +154,31 @@ class OddHost(ToldHost):
                 "size": size, "readable": True, "writable": False}  # fmt: skip
 
     def list(self, folder: str, most: int | None = None) -> builtins.list[str]:
-        """Give any names, the same each time."""
+        """Return any names, the same each time."""
         if folder not in self.folders:
             count = self.dice.choice((0, 0, 1, 3, 9)) if folder.count("/") < 12 else 0  # noqa: PLR2004 - no tree is endless
             self.folders[folder] = sorted({self.dice.choice(NAMES) for _ in range(count)})
         return self.folders[folder][:most]
 
     def glob(self, pattern: str) -> builtins.list[str]:
-        """Give paths that match, now and then."""
+        """Return paths that match, now and then."""
         made = (re.sub(r"\[[^]]*\]|\*+|\?", lambda _: self.dice.choice(NAMES), pattern) for _ in range(3))
         return sorted(set(made)) if self.dice.random() < 0.5 else []  # noqa: PLR2004
 
     def link(self, path: str) -> str | None:
-        """Give where a link leads, which may be anywhere."""
+        """Return where a link leads, which may be anywhere."""
         return self.dice.choice((None, path, "../x", self.dice.choice(BITS)))
 
     def real(self, path: str) -> str:
-        """Give the path as it is."""
+        """Return the path as it is."""
         return path
 
     def path(self, tool: str) -> str | None:
-        """Give where a command lies, where it is here."""
+        """Return where a command lies, where it is here."""
         return self.dice.choice((None, f"/usr/bin/{tool}"))
 
     def run(self, *argv: str, seconds: float | None = None) -> dict[str, Any] | None:  # noqa: ARG002 - told at once
-        """Give anything that a command may print, or be too slow."""
+        """Return anything that a command may print, or be too slow."""
         if self.dice.random() < 0.2:  # noqa: PLR2004
             raise TimeoutError(argv[0])
         if self.dice.random() < 0.2:  # noqa: PLR2004
@@ -187,13 +187,13 @@ class OddHost(ToldHost):
         return {"code": self.dice.choice((0, 1, -11)), "out": out, "err": self.dice.choice(BITS)}
 
     def library(self, name: str) -> Any:  # noqa: ANN401 - a vendor's library
-        """Give a library, or say that there is none."""
+        """Return a library, or say that there is none."""
         if self.dice.random() < 0.5:  # noqa: PLR2004
             raise OSError(f"{name}: {self.dice.choice(BITS)}")
         return LIBRARY(self, OddLibrary(self.dice))
 
     def mapped(self, word: str) -> builtins.list[str]:
-        """Give files that may be mapped."""
+        """Return files that may be mapped."""
         return [f"/usr/lib/{word}.so.1", f"/x/{word}.so.{self.dice.choice(BITS)}"][: self.dice.randrange(3)]
 
 

@@ -68,7 +68,7 @@ def theirs(run: Run, peer: programs.Peer, number: int) -> None:
 
 
 def shapes(report: Mapping[str, Any]) -> dict[str, list[list[int]]]:
-    """Give the shapes that we tried for each type of product, from the names of the ways in our first report."""
+    """Return the shapes that we tried for each type of product, from the names of the ways in our first report."""
     found: dict[str, list[list[int]]] = {}
     for row in report["results"]:
         if row["id"].startswith("gemm.") and row["value"]:
@@ -207,7 +207,7 @@ def _limit(run: Run, name: str) -> float:
 
 
 def _gpus() -> int:
-    """Give how many GPUs there are, as the driver's own program lists them."""
+    """Return how many GPUs there are, as the driver's own program lists them."""
     try:
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)  # noqa: S607 - from PATH
     except FileNotFoundError:

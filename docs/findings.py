@@ -28,7 +28,7 @@ MARKED = re.compile(r"([\\`*_<>\[\]#|~&])")
 
 
 def page() -> str:
-    """Give the catalogue as Markdown: an index by layer, then each finding in the order in which rules are asked."""
+    """Return the catalogue as Markdown: an index by layer, then each finding in the order in which rules are asked."""
     matrix = Matrix()
     places = {finding: place_of(matrix, finding) for finding in topics.ids()}
     layers = {finding: place.layer if place else None for finding, place in places.items()}
@@ -37,14 +37,14 @@ def page() -> str:
 
 
 def row(layer: Layer | None, layers: Mapping[str, Layer | None]) -> str:
-    """Give the index of one layer (None: of any), by name; empty where no finding is of it."""
+    """Return the index of one layer (None: of any), by name; empty if no finding is of it."""
     names = sorted(finding for finding, its in layers.items() if its is layer)
     links = ", ".join(f"[{name}](#{name})" for name in names)
     return f"| {layer.value if layer else 'any'} | {links} |" if names else ""
 
 
 def entry(finding: str) -> str:
-    """Give one finding: its anchor, its title, its paragraphs, and where its rule stands."""
+    """Return one finding: its anchor, its title, its paragraphs, and where its rule stands."""
     title, *rest = topics.text(finding)
     ruled = finding in rulebook.ids()
     module = rulebook.module_of(finding) if ruled else topics.__name__
@@ -54,7 +54,7 @@ def entry(finding: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Give a text that Markdown shows letter by letter."""
+    """Return a text that Markdown shows letter by letter."""
     return MARKED.sub(r"\\\1", text)
 
 

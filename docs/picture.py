@@ -32,7 +32,7 @@ LEADING = re.compile(r'x="([\d.]+)"( y="[\d.]+" )textLength="([\d.]+)"([^>]*)>((
 
 
 def shown(record: str) -> tuple[str, list[Line]]:
-    """Give the command that made the record, and the lines that show it."""
+    """Return the command that made the record, and the lines that show it."""
     data = json.loads(record, object_hook=_named)
     if data["schema"].startswith("gpustack.bench/"):
         return "gpustack bench", list(bench_text.lines(TypeAdapter(BenchReport).validate_python(data), PAGE))
@@ -40,7 +40,7 @@ def shown(record: str) -> tuple[str, list[Line]]:
 
 
 def draw(command: str, lines: list[Line]) -> str:
-    """Give the SVG of a terminal that shows the lines; it loads nothing, not even a font, from elsewhere."""
+    """Return the SVG of a terminal that shows the lines; it loads nothing, not even a font, from elsewhere."""
     width = max(PAGE.width, *(line.lead.cell_len + line.body.cell_len for line in lines if line.whole), 0)
     console = Console(record=True, width=width, file=StringIO(), force_terminal=True, color_system="truecolor")
     paint(lines, PAGE, console)
@@ -49,7 +49,7 @@ def draw(command: str, lines: list[Line]) -> str:
 
 
 def _named(held: dict[str, object]) -> dict[str, object]:
-    """Give back the names of our fields, where JSON has others."""
+    """Return back the names of our fields, where JSON has others."""
     return {"from_" if name == "from" and "to" in held else name: value for name, value in held.items()}
 
 

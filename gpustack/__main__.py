@@ -4,6 +4,9 @@ import atexit
 import gc
 import sys
 
+if sys.version_info < (3, 10):  # noqa: UP036 - pip asks for it; a checkout and a package of a system may meet an older one
+    sys.exit(f"gpustack: Python 3.10 or newer is needed; this is Python {sys.version.split()[0]} ({sys.executable})")
+
 from gpustack.collect import isolation
 
 BROKEN, INTERRUPTED = 3, 130

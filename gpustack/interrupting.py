@@ -12,7 +12,7 @@ HEARD: list[int] = []  # each Ctrl-C that was heeded
 
 
 def heard() -> bool:
-    """Tell whether anybody pressed Ctrl-C and was heeded."""
+    """Return whether anybody pressed Ctrl-C and was heeded."""
     return bool(HEARD)
 
 

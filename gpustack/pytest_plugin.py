@@ -52,7 +52,7 @@ class Seen:
         if lost:
             return f"{needed} could not be examined: {lost[0]['reason'] or 'no reason was given'}"
         if not any(row["status"] == "present" for row in rows):
-            return f"{needed} is not here"
+            return f"{needed} is not installed"
         return f"{needed} does not work here{self._because(component)}"
 
     def diagnosis(self) -> str:
@@ -81,15 +81,15 @@ SEEN = pytest.StashKey[Seen]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --gpustack and --gpustack-from."""
-    group = parser.getgroup("gpustack", "what a test needs of the GPU stack")
+    group = parser.getgroup("gpustack", "what a test needs from the GPU stack")
     group.addoption(
         "--gpustack",
         choices=("skip", "fail"),
         default="skip",
-        help="What becomes of a test marked gpustack whose needs are not met (default: skip).",
+        help="What to do with a test marked gpustack whose needs are not met (default: skip).",
     )
     group.addoption(
-        "--gpustack-from", metavar="PATH", help="Judge a machine recorded by gpustack snapshot, and not this one."
+        "--gpustack-from", metavar="PATH", help="Judge a machine recorded by gpustack snapshot instead of this one."
     )
 
 
@@ -124,7 +124,7 @@ def _needs(item: pytest.Item) -> Iterator[str | None]:
     for mark in item.iter_markers("gpustack"):
         named = mark.kwargs.get("needs", mark.args or None)
         if set(mark.kwargs) - {"needs"} or (mark.args and mark.kwargs):
-            raise pytest.UsageError(f"{item.nodeid}: the marker gpustack takes needs=… alone")
+            raise pytest.UsageError(f"{item.nodeid}: the marker gpustack takes only needs=…")
         for one in [named] if named is None or isinstance(named, str) else named:
             if one is not None:
                 _component(one)
@@ -140,9 +140,9 @@ def _component(needed: str) -> str | None:
         distribution(needed)
     except (PackageNotFoundError, ValueError):
         near = dict.fromkeys(names[one] for one in get_close_matches(needed.lower(), names, n=MOST_NEAR))
-        meant = f"; near it are: {', '.join(near)}" if near else ""
+        meant = f"; did you mean {', '.join(near)}?" if near else ""
         said = (
-            f"needs={needed!r}: this is no system that gpustack knows, and no distribution in {sys.executable}{meant}"
+            f"needs={needed!r}: neither a component that gpustack knows nor a distribution in {sys.executable}{meant}"
         )
         raise pytest.UsageError(said) from None
     return None

@@ -36,8 +36,14 @@ SICK: Mapping[str, tuple[str, str]] = {
     "a probe that crashes is reported": ("os.kill(os.getpid(), 11)", "was killed by SIGSEGV"),
     "a probe that aborts is reported": ("os.abort()", "was killed by SIGABRT"),
     "a probe that leaves without a word is reported": ("os._exit(0)", "ended with exit code 0 before it answered"),
-    "a probe that prints nonsense is reported": ("print('nonsense', flush=True)", "printed what is no answer"),
-    "a probe that answers for another is reported": ('print(\'{"id": "x"}\', flush=True)', "printed what is no answer"),
+    "a probe that prints nonsense is reported": (
+        "print('nonsense', flush=True)",
+        "printed something that is not an answer",
+    ),
+    "a probe that answers for another is reported": (
+        'print(\'{"id": "x"}\', flush=True)',
+        "printed something that is not an answer",
+    ),
     "a probe that prints without end is stopped": (
         "[os.write(1, b'x' * 65536) for _ in iter(int, 1)]",
         "printed over 16 MiB",

@@ -25,7 +25,7 @@ BUDGET = 0.4  # what the host does wavers, and more samples hardly help
 
 @contextmanager
 def pool(lab: Lab) -> Iterator[list[Job]]:
-    """Give the pair of an allocation and its return."""
+    """Return the pair of an allocation and its return."""
     size = lab.room(SIZE)
     calls = lab.allocations(size)
 

@@ -39,7 +39,7 @@ SMEM = ((512, 4), (256, 4), (1024, 2), (256, 6), (1024, 1))  # threads a block, 
 
 @contextmanager
 def level2(lab: Lab) -> Iterator[list[Job]]:
-    """Give the ways to read a set that stays in the second-level cache."""
+    """Return the ways to read a set that stays in the second-level cache."""
     ways = [_deal(lab, way) for way in L2[: lab.variants]]
     with ExitStack() as stack:
         sums = stack.enter_context(lab.memory(4 * SLOTS))
@@ -84,7 +84,7 @@ class Deal(NamedTuple):
 
 
 def _deal(lab: Lab, way: tuple[int, int, int]) -> Deal:
-    """Give the deal of a set of about its part of the cache."""
+    """Return the deal of a set of about its part of the cache."""
     loads, threads, blocks = way
     tile, whole = UNIT * loads * threads, lab.l2_bytes // PART
     if blocks:
@@ -96,7 +96,7 @@ def _deal(lab: Lab, way: tuple[int, int, int]) -> Deal:
 
 @contextmanager
 def shared(lab: Lab) -> Iterator[list[Job]]:
-    """Give the ways to read shared memory, 16 bytes a thread."""
+    """Return the ways to read shared memory, 16 bytes a thread."""
     with lab.memory(ROOM) as source, lab.memory(4 * SLOTS) as sums:
         lab.fill(source)
         whole, _ = lab.sums(source)

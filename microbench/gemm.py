@@ -104,7 +104,7 @@ class Bench(NamedTuple):
 
 
 def shapes(lab: Lab, dtype: str) -> list[tuple[int, int, int]]:
-    """Give m, n, k of each shape: whole waves on this GPU, less deep where its memory is small."""
+    """Return m, n, k of each shape: whole waves on this GPU, less deep where its memory is small."""
     slow = dtype == "fp64" and lab.capability not in FULL_FP64
     found = []
     for rows, columns, depth in SMALL if slow else SHAPES[TYPES[dtype].bits]:
@@ -117,7 +117,7 @@ def shapes(lab: Lab, dtype: str) -> list[tuple[int, int, int]]:
 
 @contextmanager
 def product(lab: Lab, *, dtype: str) -> Iterator[list[Job]]:
-    """Give cuBLASLt's first ways to make the product, in each shape and with each type of D."""
+    """Return cuBLASLt's first ways to make the product, in each shape and with each type of D."""
     least = TYPES[dtype].least
     if lab.capability < least:
         lab.skip(f"a GPU of compute capability {lab.capability[0]}.{lab.capability[1]} has no {dtype} units")
@@ -150,7 +150,7 @@ def _bench(lab: Lab, dtype: str, mine: Sequence[tuple[int, int, int]], stack: Ex
 
 
 def _scales(lab: Lab, dtype: str, numbers: int, stack: ExitStack) -> tuple[int, int] | None:
-    """Give the addresses of the scales of A and B: one number for fp8, one for every 16 numbers for fp4."""
+    """Return the addresses of the scales of A and B: one number for fp8, one for every 16 numbers for fp4."""
     if dtype not in SCALED:
         return None
     held = stack.enter_context(lab.memory(numbers // BLOCK))
@@ -161,7 +161,7 @@ def _scales(lab: Lab, dtype: str, numbers: int, stack: ExitStack) -> tuple[int, 
 
 
 def _jobs(bench: Bench, sizes: tuple[int, int, int], most: int) -> Iterator[Job]:
-    """Give a job for each of the first ways to make the product in one shape."""
+    """Yield a job for each of the first ways to make the product in one shape."""
     (m, n, k), lab, out = sizes, bench.lab, TYPES[bench.dtype].out
     ways, source = lab.products((bench.dtype, out), sizes, bench.workspace, bench.scales, most)
     a, b = bench.sets[0]
@@ -192,14 +192,14 @@ def _jobs(bench: Bench, sizes: tuple[int, int, int], most: int) -> Iterator[Job]
 
 
 def _blank(bench: Bench) -> None:
-    """Put zeros in the place of all operands."""
+    """Put zeros instead of all operands."""
     for pair in bench.sets:
         for memory in pair:
             bench.lab.clear(memory)
 
 
 def _round(runs: list[Callable[[], None]]) -> Callable[[], None]:
-    """Give a function that runs the next of these each time."""
+    """Return a function that runs the next of these each time."""
     if len(runs) == 1:
         return runs[0]
     turns = cycle(runs)

@@ -76,7 +76,7 @@ BULKS = ((8192, 32768), (16384, 32768))  # bytes of a piece, and of the shared m
 
 
 def _size(lab: Lab, arrays: int = 1) -> int:
-    """Give the size of one of so many arrays. It fills no way's last tile: the checks see what becomes of the rest."""
+    """Return the size of one of so many arrays. No variant's last tile is full, so that checks cover the rest."""
     return lab.room(max(SIZE, CACHES * lab.l2_bytes) // arrays) - UNIT
 
 
@@ -94,7 +94,7 @@ def _grid(lab: Lab, way: tuple[str, int, int, int], size: int) -> int:
 
 @contextmanager
 def read(lab: Lab) -> Iterator[list[Job]]:
-    """Give the ways to read a large set, each adding up every word of it."""
+    """Return the ways to read a large set, each adding up every word of it."""
     size = _size(lab)
     with lab.memory(size) as source, lab.memory(8 * SLOTS) as sums:
         lab.fill(source)
@@ -119,7 +119,7 @@ def read(lab: Lab) -> Iterator[list[Job]]:
 
 @contextmanager
 def write(lab: Lab) -> Iterator[list[Job]]:
-    """Give the ways to write a large set, each word another."""
+    """Return the ways to write a large set, each word another."""
     size = _size(lab)
     seed, factor = (c_uint32(SEED), c_uint32(FACTOR)) if lab.random else (c_uint32(), c_uint32())
     with lab.memory(size) as target, lab.memory(8) as count:
@@ -147,7 +147,7 @@ def write(lab: Lab) -> Iterator[list[Job]]:
 
 @contextmanager
 def copy(lab: Lab) -> Iterator[list[Job]]:
-    """Give the ways to copy a large set: the driver's own, ours, and bulk copies."""
+    """Return the ways to copy a large set: the driver's own, ours, and bulk copies."""
     size = _size(lab, 2)
     with lab.memory(size) as source, lab.memory(size) as target:
         lab.fill(source)
@@ -179,7 +179,7 @@ def copy(lab: Lab) -> Iterator[list[Job]]:
 
 @contextmanager
 def triad(lab: Lab) -> Iterator[list[Job]]:
-    """Give the ways to compute a = b + s c over three large arrays."""
+    """Return the ways to compute a = b + s c over three large arrays."""
     size = _size(lab, 3)
     with lab.memory(size) as a, lab.memory(size) as b, lab.memory(size) as c, lab.memory(8) as count:
         for operand in (b, c):

@@ -36,7 +36,7 @@ BUDGET = 0.4  # what the host does wavers, and more samples hardly help
 
 @contextmanager
 def alone(lab: Lab) -> Iterator[list[Job]]:
-    """Give the launch of a kernel by itself."""
+    """Return the launch of a kernel by itself."""
     with lab.memory(8) as count:
         calls, counting = _launches(lab, 0), _launches(lab, count.address)
         check = _checker(lab, count, lambda: counting(LAUNCHES), LAUNCHES)
@@ -56,7 +56,7 @@ def alone(lab: Lab) -> Iterator[list[Job]]:
 
 @contextmanager
 def graph(lab: Lab) -> Iterator[list[Job]]:
-    """Give the replay of graphs whose nodes follow one another."""
+    """Return the replay of graphs whose nodes follow one another."""
     plain = _launches(lab, 0)
     with lab.memory(8) as count, ExitStack() as stack:
         graphs = [stack.enter_context(lab.replays(lambda: plain(NODES))) for _ in range(GRAPHS)]

@@ -40,7 +40,7 @@ MULTICAST = "NCCL_NVLS_ENABLE"
 
 @contextmanager
 def collective(lab: Lab, company: Sequence[int], *, work: str, share: float) -> Iterator[list[Job]]:
-    """Give one of NCCL's works over this GPU and those beside it; the bus moves ``share`` times (n - 1) / n of it."""
+    """Return one of NCCL's works over this GPU and those beside it; the bus moves ``share`` times (n - 1) / n of it."""
     joined, library = lab.several.gathering(company)
     with joined as all_:
         count = len(all_.sites)
@@ -107,7 +107,7 @@ def _added(lab: Lab, all_: Gathering, buffers: Sequence[tuple[Memory, Memory]], 
 
 
 def _scattered(lab: Lab, all_: Gathering, buffers: Sequence[tuple[Memory, Memory]], scratch: Memory) -> str | None:
-    """Add up with a part for each GPU, gather the parts, and look at the whole sum on each; then fill anew."""
+    """Add up with a part for each GPU, gather the parts, and look at the whole sum on each; then fill again."""
     _clear(all_, buffers)
     all_.run(all_.ring.scatter, scratch.size, buffers)
     all_.settle()

@@ -37,7 +37,7 @@ PEERS = "nvidia-smi topo -p2p r"
 
 @contextmanager
 def bandwidth(lab: Lab, company: Sequence[int]) -> Iterator[list[Job]]:
-    """Give the copy from this GPU to another."""
+    """Return the copy from this GPU to another."""
     pair = lab.several.pair(company[0])
     size = pair.room(SIZE)
     if not size:
@@ -81,7 +81,7 @@ def bandwidth(lab: Lab, company: Sequence[int]) -> Iterator[list[Job]]:
 
 @contextmanager
 def latency(lab: Lab, company: Sequence[int]) -> Iterator[list[Job]]:
-    """Give the chain of reads of another GPU's memory."""
+    """Return the chain of reads of another GPU's memory."""
     pair = lab.several.pair(company[0])
     if pair.refused:
         lab.skip(f"no peer access: {pair.refused}", PEERS)
@@ -104,7 +104,7 @@ def latency(lab: Lab, company: Sequence[int]) -> Iterator[list[Job]]:
 
 @contextmanager
 def all_to_all(lab: Lab, company: Sequence[int]) -> Iterator[list[Job]]:
-    """Give the copies from each GPU to every other, all at once."""
+    """Return the copies from each GPU to every other, all at once."""
     sites, refused = lab.several.everybody(company)
     if refused:
         lab.skip(f"no peer access: {refused}", PEERS)
@@ -158,7 +158,7 @@ def all_to_all(lab: Lab, company: Sequence[int]) -> Iterator[list[Job]]:
 
 
 def _ring(lines: int) -> tuple[bytes, int]:
-    """Give words, the first of each line being the place of the next, in one random ring; and where the reads end."""
+    """Return words, the first of each line being the place of the next, in one random ring; and where the reads end."""
     order = list(range(1, lines))
     random.Random(lines).shuffle(order)  # noqa: S311 - no secret, a chain that no prefetcher foresees
     step = LINE // WORD

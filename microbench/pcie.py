@@ -49,7 +49,7 @@ LONG = 3.0  # seconds: both ways at once wander by a percent for the first secon
 
 @contextmanager
 def to_device(lab: Lab) -> Iterator[list[Job]]:
-    """Give the copy from the host to the GPU."""
+    """Return the copy from the host to the GPU."""
     size = lab.room(SIZE)
     with lab.pinned(size) as host, lab.memory(size) as device:
         lab.fill(device)
@@ -67,7 +67,7 @@ def to_device(lab: Lab) -> Iterator[list[Job]]:
 
 @contextmanager
 def to_host(lab: Lab) -> Iterator[list[Job]]:
-    """Give the copy from the GPU to the host."""
+    """Return the copy from the GPU to the host."""
     size = lab.room(SIZE)
     with lab.pinned(size) as host, lab.memory(size) as device, lab.memory(size) as back:
         lab.fill(device)
@@ -86,21 +86,21 @@ def to_host(lab: Lab) -> Iterator[list[Job]]:
 
 @contextmanager
 def from_far(lab: Lab) -> Iterator[list[Job]]:
-    """Give the copy to the GPU from memory on the NUMA node that is furthest from it."""
+    """Return the copy to the GPU from memory on the NUMA node that is furthest from it."""
     with lab.several.far() as place, to_device(lab) as jobs:
         yield [replace(job, method={**job.method, "numa": place}) for job in jobs]
 
 
 @contextmanager
 def to_far(lab: Lab) -> Iterator[list[Job]]:
-    """Give the copy from the GPU to memory on the NUMA node that is furthest from it."""
+    """Return the copy from the GPU to memory on the NUMA node that is furthest from it."""
     with lab.several.far() as place, to_host(lab) as jobs:
         yield [replace(job, method={**job.method, "numa": place}) for job in jobs]
 
 
 @contextmanager
 def both(lab: Lab) -> Iterator[list[Job]]:
-    """Give the copies in both directions at once."""
+    """Return the copies in both directions at once."""
     size = lab.room(SIZE)
     with lab.memory(size) as source, lab.memory(size) as target, lab.pinned(size) as out, lab.pinned(size) as into:
         lab.fill(source)
@@ -134,14 +134,14 @@ def both(lab: Lab) -> Iterator[list[Job]]:
 
 @contextmanager
 def from_pageable(lab: Lab) -> Iterator[list[Job]]:
-    """Give the copy to the GPU from memory that is not pinned."""
+    """Return the copy to the GPU from memory that is not pinned."""
     with _pageable(lab) as (host, device):
         yield [_unpinned(lab, lambda: host.to_device(device), host, device, "read from the host")]
 
 
 @contextmanager
 def to_pageable(lab: Lab) -> Iterator[list[Job]]:
-    """Give the copy from the GPU to memory that is not pinned."""
+    """Return the copy from the GPU to memory that is not pinned."""
     with _pageable(lab) as (host, device):
         yield [_unpinned(lab, lambda: host.to_host(device), host, device, "written to the host")]
 
@@ -179,7 +179,7 @@ def _unpinned(lab: Lab, run: Callable[[], None], host: Pageable, device: Memory,
 
 @contextmanager
 def latency(lab: Lab) -> Iterator[list[Job]]:
-    """Give the chain of reads."""
+    """Return the chain of reads."""
     ring, last = _ring(RING // LINE)
     with lab.memory(WORD) as at, ExitStack() as stack:
         hosts = [stack.enter_context(lab.pinned(RING)) for _ in range(RINGS)]
@@ -216,7 +216,7 @@ def latency(lab: Lab) -> Iterator[list[Job]]:
 
 
 def _ring(lines: int) -> tuple[bytes, int]:
-    """Give words, the first of each line being the place of the next, in one random ring; and where the reads end."""
+    """Return words, the first of each line being the place of the next, in one random ring; and where the reads end."""
     order = list(range(1, lines))
     random.Random(lines).shuffle(order)  # noqa: S311 - no secret, a chain that no prefetcher foresees
     step = LINE // WORD

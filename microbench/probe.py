@@ -25,7 +25,7 @@ INSTRUCTIONS = (("wgmma", 2 * 64 * 64 / 4, 1, 512), ("mma", 2 * 16 * 8, CHAINS, 
 
 
 def rates(lab: Lab) -> dict[str, dict[str, object]]:
-    """Give by data type the rate and the instruction that it was measured with."""
+    """Return by data type the rate and the instruction that it was measured with."""
     found: dict[str, dict[str, object]] = {}
     for name, operations, chains, threads in INSTRUCTIONS:
         for dtype, depth in DEPTHS.items():
@@ -38,7 +38,7 @@ def rates(lab: Lab) -> dict[str, dict[str, object]]:
 
 
 def _cycles(lab: Lab, name: str, threads: int) -> float | None:
-    """Give the cycles that one block took (the middle of all), or None where a sum was wrong."""
+    """Return the cycles that one block took (the middle of all), or None if a sum was wrong."""
     blocks = lab.multiprocessors
     with lab.memory(8 * blocks) as cycles, lab.memory(4) as wrong:
         lab.clear(wrong)

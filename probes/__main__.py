@@ -33,7 +33,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 @lru_cache(maxsize=None)  # rows share probes, and to compile one takes as long as many take to run
 def load(name: str) -> "Dict[str, Any]":
-    """Give the names that a file of this folder defines, without making it importable for anybody else."""
+    """Return the names that a file of this folder defines, without making it importable for anybody else."""
     path = os.path.join(HERE, name)
     names = {"__name__": "gpustack_probe", "__file__": path}
     exec(compiled(path), names)  # noqa: S102 - our own file, run as the program that it is
@@ -41,7 +41,7 @@ def load(name: str) -> "Dict[str, Any]":
 
 
 def compiled(path: str) -> "CodeType":
-    """Give the code of a file: as an installer has compiled it for this Python, else compiled now and not kept."""
+    """Return the code of a file: as an installer has compiled it for this Python, else compiled now and not kept."""
     loader = SourceFileLoader("gpustack_probe", path)
     sys.dont_write_bytecode, kept = True, sys.dont_write_bytecode
     try:
@@ -54,13 +54,13 @@ def compiled(path: str) -> "CodeType":
 
 
 def catalogue() -> "List[Dict[str, Any]]":
-    """Give every row of the catalogue."""
+    """Return every row of the catalogue."""
     with open(os.path.join(HERE, "catalogue.json"), encoding="utf-8") as lines:
         return list(json.load(lines)["systems"])
 
 
 def ask(row: "Dict[str, Any]", make_host: "Callable[[], Host]", function: str) -> "Dict[str, Any]":
-    """Give one probe's answer: what it saw, or how it failed, with what it looked at and how long that took."""
+    """Return one probe's answer: what it saw, or how it failed, with what it examined and how long that took."""
     host = make_host()
     host.row = row
     begun = time.monotonic()
@@ -85,7 +85,7 @@ def ask(row: "Dict[str, Any]", make_host: "Callable[[], Host]", function: str) -
 
 
 def job(arguments: "List[str]") -> "Dict[str, Any]":
-    """Give what is asked for: gpustack's own object, or ids by name."""
+    """Return what is asked for: gpustack's own object, or ids by name."""
     if len(arguments) == 1 and arguments[0].startswith("{"):
         return dict(json.loads(arguments[0]))
     rows = [row for row in catalogue() if row["id"] in arguments or not arguments]

@@ -66,7 +66,7 @@ PCI_IDS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids", "/usr/share/p
 
 
 def nodes(host: "Host") -> "List[Facts]":
-    """Give the GPUs of KFD's topology in its order: their numbers as the kernel names them, and the node's own."""
+    """Return the GPUs of KFD's topology in its order: their numbers as the kernel names them, and the node's own."""
     found = []
     for name in sorted((name for name in host.list(NODES) if name.isdecimal()), key=int)[:MOST_NODES]:
         said = numbers(host.read("%s/%s/properties" % (NODES, name), 1 << 14) or "")
@@ -76,25 +76,25 @@ def nodes(host: "Host") -> "List[Facts]":
 
 
 def hidden(host: "Host") -> int:
-    """Give how many nodes this process may not read: a container hides the GPUs that it was not given."""
+    """Return how many nodes this process may not read: a container hides the GPUs that it was not given."""
     names = [name for name in host.list(NODES) if name.isdecimal()][:MOST_NODES]
     return sum(host.why("%s/%s/properties" % (NODES, name)) == "denied" for name in names)
 
 
 def numbers(text: str) -> "Dict[str, int]":
-    """Give the names and whole numbers of lines such as ``simd_count 1216``."""
+    """Return the names and whole numbers of lines such as ``simd_count 1216``."""
     return {name: int(value) for name, value in LINE.findall(text)}
 
 
 def target(version: int) -> "Optional[str]":
-    """Give a target by KFD's number: 90402 is gfx942, 90010 is gfx90a, 110001 is gfx1101; None where it is none."""
+    """Return a target by KFD's number: 90402 is gfx942, 90010 is gfx90a, 110001 is gfx1101; None if it is none."""
     major, minor, step = version // 10000, version // 100 % 100, version % 100
     sane = 7 <= major < 100 and minor < 16 and step < 16  # noqa: PLR2004 - two decimal digits hold one of hexadecimal
     return "gfx%d%x%x" % (major, minor, step) if sane else None
 
 
 def place(said: "Dict[str, int]") -> "Optional[str]":
-    """Give the PCI address that a node tells, or None; a partition counts up in the place of the function."""
+    """Return the PCI address that a node tells, or None; a partition counts up instead of the function."""
     location, domain = said.get("location_id", 0), said.get("domain", 0)
     if not 0 < location < 1 << 16:
         return None
@@ -102,7 +102,7 @@ def place(said: "Dict[str, int]") -> "Optional[str]":
 
 
 def core(host: "Host", device: str) -> "Tuple[Optional[str], Optional[str]]":
-    """Give the version of the graphics core that the driver found, and its target, for a GPU that KFD does not list."""
+    """Return the version of the graphics core that the driver found, and its target, for a GPU missing from KFD."""
     for name in ("GC", "11"):  # by name as a link, and by its number
         folder = "%s/ip_discovery/die/0/%s/0" % (device, name)
         parts = [(host.read("%s/%s" % (folder, part), 64) or "").strip() for part in ("major", "minor", "revision")]
@@ -113,14 +113,14 @@ def core(host: "Host", device: str) -> "Tuple[Optional[str], Optional[str]]":
 
 
 def links(host: "Host", node: int, most: int) -> "Iterator[Dict[str, int]]":
-    """Give the links that a node has to others, at most so many."""
+    """Yield the links that a node has to others, at most so many."""
     folder = "%s/%d/io_links" % (NODES, node)
     for name in sorted((name for name in host.list(folder) if name.isdecimal()), key=int)[:most]:
         yield numbers(host.read("%s/%s/properties" % (folder, name), 4096) or "")
 
 
 def on_bus(host: "Host") -> "List[str]":
-    """Give the addresses of AMD's displays and accelerators on the PCI bus."""
+    """Return the addresses of AMD's displays and accelerators on the PCI bus."""
     found = []
     for name in host.list(DEVICES):
         vendor, kind = (line(host, "%s/%s/%s" % (DEVICES, name, file)) or "" for file in ("vendor", "class"))
@@ -130,7 +130,7 @@ def on_bus(host: "Host") -> "List[str]":
 
 
 def product(host: "Host", device: str) -> "Optional[str]":
-    """Give a GPU's name: what its board says, else libdrm's list by device and revision, else the PCI list."""
+    """Return a GPU's name: what its board says, else libdrm's list by device and revision, else the PCI list."""
     own = line(host, device + "/product_name")
     number, revision = (line(host, "%s/%s" % (device, name)) for name in ("device", "revision"))
     if own or not number:
@@ -143,7 +143,7 @@ def product(host: "Host", device: str) -> "Optional[str]":
 
 
 def listed(host: "Host", number: str, revision: str) -> "Optional[str]":
-    """Give the name in libdrm's list, whose rows are device, revision, name (744C, C8, AMD Radeon RX 7900 XTX)."""
+    """Return the name in libdrm's list, whose rows are device, revision, name (744C, C8, AMD Radeon RX 7900 XTX)."""
     row = re.compile(
         r"^%s,\s*%s,\s*(\S.{0,200}?)[ \t\r]{0,40}$" % (re.escape(number[2:]), re.escape(revision[2:])),
         re.MULTILINE | re.IGNORECASE,
@@ -153,7 +153,7 @@ def listed(host: "Host", number: str, revision: str) -> "Optional[str]":
 
 
 def in_pci_ids(host: "Host", number: str) -> "Optional[str]":
-    """Give the name in the list of PCI devices, which names the chip and in brackets the products."""
+    """Return the name in the list of PCI devices, which names the chip and in brackets the products."""
     for path in PCI_IDS:
         text = host.read(path, 4 << 20)
         ours = re.search(r"^1002  .*\n((?:[\t#].*\n|\n)*)", text or "", re.MULTILINE)
@@ -165,5 +165,5 @@ def in_pci_ids(host: "Host", number: str) -> "Optional[str]":
 
 
 def line(host: "Host", path: str) -> "Optional[str]":
-    """Give a file of one line, or None where it is empty or cannot be read."""
+    """Return a file of one line, or None if it is empty or cannot be read."""
     return (host.read(path, 4096) or "").strip() or None

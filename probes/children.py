@@ -23,7 +23,7 @@ PDEATHSIG = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def command(argv: "Sequence[str]", environ: "Dict[str, str]", seconds: float) -> "Optional[Tuple[int, bytes, bytes]]":
-    """Give the exit code and the first part of both outputs of a command; None where it is not done in time."""
+    """Return the exit code and the first part of both outputs of a command; None if it is not done in time."""
     deadline = time.monotonic() + seconds
     out, err, nothing = os.pipe(), os.pipe(), quiet()
     try:
@@ -80,7 +80,7 @@ def bind(parent: int) -> None:
 
 
 def _lives(process: int) -> bool:
-    """Tell whether a process is there: a script may stand between it and this one."""
+    """Return whether a process is there: a script may stand between it and this one."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -91,7 +91,7 @@ def _lives(process: int) -> bool:
 
 
 def fork_all(works: "Sequence[Callable[[], Any]]", seconds: float) -> "List[Any]":
-    """Give for each work what it gives, or an OSError that says how it ended; a fork for each, one limit for all.
+    """Return for each work what it gives, or an OSError that says how it ended; a fork for each, one limit for all.
 
     Where there may not be so many processes, what could not be started has its turn when the others are done.
     """
@@ -114,7 +114,7 @@ def fork_all(works: "Sequence[Callable[[], Any]]", seconds: float) -> "List[Any]
 
 
 def listen(readers: "Sequence[int]", deadline: float) -> "List[Optional[bytes]]":
-    """Give what comes from each end until it closes, its first ``LIMIT`` bytes; None where the deadline came first."""
+    """Return what comes from each end until it closes, its first ``LIMIT`` bytes; None if the deadline came first."""
     said = dict.fromkeys(readers, b"")
     open_ = list(readers)
     while open_:
@@ -133,7 +133,7 @@ def listen(readers: "Sequence[int]", deadline: float) -> "List[Optional[bytes]]"
 
 
 def collect(child: int, *, kill: bool) -> "Optional[int]":
-    """Collect a child that is done or is to be killed: its exit code, minus its signal, or None where it stays."""
+    """Collect a child that is done or is to be killed: its exit code, minus its signal, or None if it stays."""
     if kill:
         os.kill(child, signal.SIGKILL)
     deadline = time.monotonic() + SOON

@@ -63,7 +63,7 @@ class DriverError(Exception):
 
 
 def find(host: "Host") -> "Tuple[Optional[Gpu], Optional[str]]":
-    """Give the first GPU, or why CUDA has none here."""
+    """Return the first GPU, or why CUDA has none here."""
     try:
         cuda = host.library(NAME)
         gpu = Gpu(cuda)
@@ -73,7 +73,7 @@ def find(host: "Host") -> "Tuple[Optional[Gpu], Optional[str]]":
 
 
 class Gpu:
-    """The first GPU, its primary context made current; raises DriverError where there is none."""
+    """The first GPU, its primary context made current; raises DriverError if there is none."""
 
     def __init__(self, cuda: "Library") -> None:
         """Start the driver."""
@@ -90,13 +90,13 @@ class Gpu:
         self.must("cuCtxSetCurrent", context)
 
     def name(self) -> str:
-        """Give what the GPU is called."""
+        """Return what the GPU is called."""
         words = ctypes.create_string_buffer(256)
         self.must("cuDeviceGetName", words, len(words), self.device)
         return words.value.decode("utf-8", "replace")
 
     def array(self, numbers: "Sequence[int]", kind: str = "float32") -> "Array":
-        """Give these numbers on the GPU."""
+        """Return these numbers on the GPU."""
         return Array(self, numbers, kind)
 
     def write(self, address: int, numbers: "Sequence[int]", kind: str = "float32") -> None:
@@ -105,7 +105,7 @@ class Gpu:
         self.must("cuMemcpyHtoD_v2", ctypes.c_uint64(address), held, ctypes.c_size_t(ctypes.sizeof(held)))
 
     def read(self, address: int, count: int, kind: str = "float32") -> "List[Any]":
-        """Give numbers from an address on the GPU, once all work there is done."""
+        """Return numbers from an address on the GPU, once all work there is done."""
         held = (KINDS[kind][1] * count)()
         self.must("cuCtxSynchronize")
         self.must("cuMemcpyDtoH_v2", held, ctypes.c_uint64(address), ctypes.c_size_t(ctypes.sizeof(held)))
@@ -120,7 +120,7 @@ class Gpu:
             raise DriverError("%s: %s (%d)" % (name, self.words(code), code))
 
     def words(self, code: int) -> str:
-        """Give the driver's words for an error."""
+        """Return the driver's words for an error."""
         said = ctypes.c_char_p()
         if self.cuda.has("cuGetErrorString"):
             self.cuda.call("cuGetErrorString", code, ctypes.byref(said))
@@ -140,14 +140,14 @@ class Array:
 
     @property
     def __cuda_array_interface__(self) -> "Dict[str, Any]":
-        """Give what says where the numbers lie and what they are."""
+        """Return what says where the numbers lie and what they are."""
         kind = KINDS[self.dtype][0]
         return {"shape": self.shape, "typestr": kind, "data": (self.address, False), "strides": None, "version": 3}
 
     def data_ptr(self) -> int:
-        """Give the address, as PyTorch's tensors do."""
+        """Return the address, as PyTorch's tensors do."""
         return self.address
 
     def tolist(self) -> "List[Any]":
-        """Give the numbers."""
+        """Return the numbers."""
         return self.gpu.read(self.address, self.shape[0], self.dtype)

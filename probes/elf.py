@@ -49,7 +49,7 @@ class Binary:
         self.order = ORDER[mark[5]]
 
     def some(self, offset: int, size: int) -> bytes:
-        """Give exactly this many bytes."""
+        """Return exactly this many bytes."""
         if not 0 <= offset <= LAST:
             raise DamagedError("offset out of reach")
         first = offset // PAGE
@@ -60,12 +60,12 @@ class Binary:
         return found
 
     def numbers(self, offset: int, narrow: str, wide: str) -> "Tuple[int, ...]":
-        """Give the numbers that lie there, by the layout for files of 32 or of 64 bits."""
+        """Return the numbers that lie there, by the layout for files of 32 or of 64 bits."""
         layout = self.order + (wide if self.wide else narrow)
         return struct.unpack(layout, self.some(offset, struct.calcsize(layout)))
 
     def text(self, offset: int) -> str:
-        """Give the text that ends with a zero byte."""
+        """Return the text that ends with a zero byte."""
         if not 0 <= offset <= LAST:
             raise DamagedError("offset out of reach")
         held, at = b"", offset
@@ -84,7 +84,7 @@ class Binary:
 
 
 def read(take: "Take") -> "Optional[Facts]":
-    """Give class, machine, soname, needed, rpath, runpath and the highest glibc asked for; None where it is no ELF."""
+    """Return class, machine, soname, needed, rpath, runpath and the highest glibc asked for; None if it is no ELF."""
     try:
         return _describe(Binary(take))
     except (DamagedError, struct.error):
@@ -92,7 +92,7 @@ def read(take: "Take") -> "Optional[Facts]":
 
 
 def pieces(take: "Take", size: int, word: bytes, around: int) -> "Iterator[bytes]":
-    """Give what stands around each place of a word, from the end of the file (where constants lie) to its start."""
+    """Yield what stands around each place of a word, from the end of the file (where constants lie) to its start."""
     end = size
     while end > 0:
         begin = max(0, end - BLOCK)
@@ -106,7 +106,7 @@ def pieces(take: "Take", size: int, word: bytes, around: int) -> "Iterator[bytes
 
 
 def within(take: "Take", named: str, word: bytes, around: int) -> "Iterator[bytes]":
-    """Give what stands around each place of a word in one section, from its end on; nothing where there is none."""
+    """Yield what stands around each place of a word in one section, from its end on; nothing if there is none."""
     try:
         file = Binary(take)
         sections, names = _sections(file)
@@ -118,7 +118,7 @@ def within(take: "Take", named: str, word: bytes, around: int) -> "Iterator[byte
 
 
 def reader(host: "Host", path: str) -> "Take":
-    """Give what reads bytes of a file; many small reads of it are one look in the log."""
+    """Return what reads bytes of a file; many small reads of it are one look in the log."""
     host.bytes(path, 1)
     kept = len(host.log)
 
@@ -131,7 +131,7 @@ def reader(host: "Host", path: str) -> "Take":
 
 
 def note(take: "Take", named: str, owner: str) -> "Optional[bytes]":
-    """Give what the note section of this name holds; None where there is none, or where another owner wrote it."""
+    """Return what the note section of this name holds; None if there is none, or where another owner wrote it."""
     try:
         file = Binary(take)
         sections, names = _sections(file)
@@ -147,7 +147,7 @@ def note(take: "Take", named: str, owner: str) -> "Optional[bytes]":
 
 
 def symbols(take: "Take", begins: str) -> "Dict[str, List[str]]":
-    """Give the dynamic symbols whose names begin so: those ``wanted`` of other files, and those ``offered`` to them."""
+    """Return the dynamic symbols with this prefix: those ``wanted`` from other files, and those ``offered`` to them."""
     found: "Dict[str, List[str]]" = {"wanted": [], "offered": []}
     try:
         file = Binary(take)
@@ -167,7 +167,7 @@ def symbols(take: "Take", begins: str) -> "Dict[str, List[str]]":
 
 
 def _sections(file: Binary) -> "Tuple[List[Section], int]":
-    """Give every section, and where in the file their names begin."""
+    """Return every section, and where in the file their names begin."""
     start = file.numbers(32 if not file.wide else 40, "I", "Q")[0]
     size, count, naming = file.numbers(46 if not file.wide else 58, "HHH", "HHH")
     found: "List[Section]" = []
@@ -198,7 +198,7 @@ def _describe(file: Binary) -> "Facts":
 
 
 def _segments(file: Binary) -> "Iterator[Tuple[int, int, int, int]]":
-    """Give kind, offset, size and address of each program header."""
+    """Yield kind, offset, size and address of each program header."""
     start = file.numbers(28 if not file.wide else 32, "I", "Q")[0]
     size, count = file.numbers(42 if not file.wide else 54, "HH", "HH")
     for number in range(min(count, MOST_ENTRIES)):
@@ -211,7 +211,7 @@ def _segments(file: Binary) -> "Iterator[Tuple[int, int, int, int]]":
 
 
 def _entries(file: Binary, offset: int, size: int) -> "Iterator[Tuple[int, int]]":
-    """Give tag and value of each entry of the dynamic section."""
+    """Yield tag and value of each entry of the dynamic section."""
     step = 16 if file.wide else 8
     for number in range(min(size // step, MOST_ENTRIES)):
         tag, value = file.numbers(offset + number * step, "iI", "qQ")
@@ -221,7 +221,7 @@ def _entries(file: Binary, offset: int, size: int) -> "Iterator[Tuple[int, int]]
 
 
 def _place(segments: "List[Tuple[int, int, int, int]]", address: int) -> int:
-    """Give where in the file lies what will be at this address."""
+    """Return where in the file lies what will be at this address."""
     for kind, offset, size, start in segments:
         if kind == LOAD and start <= address < start + size:
             return offset + address - start
@@ -233,7 +233,7 @@ def _folders(texts: "List[Tuple[int, str]]", wanted: int) -> "List[str]":
 
 
 def _versions(file: Binary, offset: int, strings: int, held: "Dict[int, int]") -> "Iterator[str]":
-    """Give the name of every symbol version that the file asks of others."""
+    """Yield the name of every symbol version that the file asks of others."""
     left = MOST_ENTRIES
     for _ in range(min(held.get(VERNEEDNUM, 0), MOST_ENTRIES)):
         _, count, _, first, following = file.numbers(offset, "HHIII", "HHIII")
@@ -251,7 +251,7 @@ def _versions(file: Binary, offset: int, strings: int, held: "Dict[int, int]") -
 
 
 def _highest(versions: "List[str]", family: str) -> "Optional[str]":
-    """Give the highest number among versions such as GLIBC_2.17."""
+    """Return the highest number among versions such as GLIBC_2.17."""
     matches = (re.match(family + r"_(\d{1,4}(?:\.\d{1,4}){1,3})$", version) for version in versions)
     numbers = [tuple(int(part) for part in match.group(1).split(".")) for match in matches if match]
     return ".".join(map(str, max(numbers))) if numbers else None

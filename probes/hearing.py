@@ -12,7 +12,7 @@ TEXT = 1 << 16
 
 
 def heard(work: "Callable[[], Any]", lines: "List[str]") -> "Any":
-    """Give what the work gives; what it prints, below Python too, goes to the lines.
+    """Return what the work gives; what it prints, below Python too, goes to the lines.
 
     A provider that cannot be loaded is reported on standard error alone.
     """

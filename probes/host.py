@@ -1,4 +1,4 @@
-"""The only door between a probe and the outside: read, run, env, glob, library. It logs what was looked at.
+"""The only door between a probe and the outside: read, run, env, glob, library. It logs what was examined.
 
 Standard library and Python 3.8 syntax, since it runs in other people's Pythons. Everything has a bound: a file is read
 up to a limit and never waited for, a command is killed when its time is up, a library's copy is loaded in a process of
@@ -49,12 +49,12 @@ class Host:
     # Files. A path is always the path that the machine itself would use, without root.
 
     def read(self, path: str, limit: int = LIMIT) -> "Optional[str]":
-        """Give the text of a file, or None where there is none or it cannot be read: ``why(path)`` tells which."""
+        """Return the text of a file, or None if there is none or it cannot be read: ``why(path)`` tells which."""
         data = self.bytes(path, limit)
         return None if data is None else data.decode("utf-8", "replace")
 
     def bytes(self, path: str, limit: int = LIMIT, offset: int = 0) -> "Optional[bytes]":
-        """Give at most ``limit`` bytes of a regular file from ``offset``, or None; never waits for a pipe."""
+        """Return at most ``limit`` bytes of a regular file from ``offset``, or None; never waits for a pipe."""
         try:
             handle = self._rooted("opened", path) if self.root else os.open(path, READ)
             try:
@@ -72,15 +72,15 @@ class Host:
         return data
 
     def why(self, path: str) -> str:
-        """Give the word for what became of the last look at a path: ok, missing, denied, or the system's own word."""
+        """Return the word for what became of the last look at a path: ok, missing, denied, or the system's own word."""
         return next((outcome for _, asked, outcome in reversed(self.log) if asked == path), "not asked")
 
     def exists(self, path: str) -> bool:
-        """Tell whether the path leads to something."""
+        """Return whether the path leads to something."""
         return self.stat(path) is not None
 
     def stat(self, path: str) -> "Optional[Facts]":
-        """Give mode, owner, group, device numbers, size, and whether this process may read and write it; or None."""
+        """Return mode, owner, group, device numbers, size, and whether this process may read and write it; or None."""
         try:
             if self.root:
                 found, readable, writable = self._rooted("about", path)
@@ -102,22 +102,22 @@ class Host:
         }
 
     def link(self, path: str) -> "Optional[str]":
-        """Give what a symbolic link says, or None where it is none."""
+        """Return what a symbolic link says, or None if it is none."""
         try:
             return str(self._rooted("link", path)) if self.root else os.readlink(path)
         except (OSError, ValueError):
             return None
 
     def real(self, path: str) -> str:
-        """Give the path with every symbolic link followed, as the machine itself would name it."""
+        """Return the path with every symbolic link followed, as the machine itself would name it."""
         return str(self._rooted("real", path)) if self.root else os.path.realpath(path)
 
     def glob(self, pattern: str) -> "List[str]":
-        """Give the paths that match, sorted."""
+        """Return the paths that match, sorted."""
         return sorted(self._rooted("glob", pattern) if self.root else globbing.glob(pattern, recursive="**" in pattern))
 
     def list(self, folder: str, most: "Optional[int]" = None) -> "List[str]":
-        """Give the names in a folder (the first ``most`` that come), sorted; none where it cannot be listed."""
+        """Return the names in a folder (the first ``most`` that come), sorted; none where it cannot be listed."""
         try:
             if self.root:
                 return sorted(self._rooted("names", folder, most))
@@ -128,11 +128,11 @@ class Host:
             return []
 
     def env(self, name: str) -> "Optional[str]":
-        """Give an environment variable, or None where it is not set."""
+        """Return an environment variable, or None if it is not set."""
         return self.environ.get(name)
 
     def path(self, tool: str) -> "Optional[str]":
-        """Give where a command lies: on PATH first, then in the system's own folders (a prolog has no PATH)."""
+        """Return where a command lies: on PATH first, then in the system's own folders (a prolog has no PATH)."""
         for folder in [*(self.env("PATH") or "").split(os.pathsep), *TOOLS]:
             found = os.path.join(folder, tool)
             runs = self._rooted("runs", found) if self.root else os.access(found, os.X_OK) and not os.path.isdir(found)
@@ -141,7 +141,7 @@ class Host:
         return None
 
     def run(self, *argv: str, seconds: "Optional[float]" = None) -> "Optional[Facts]":
-        """Give {code, out, err} of a command, or None where it is missing; raises TimeoutError when it is too slow."""
+        """Return {code, out, err} of a command, or None if it is missing; raises TimeoutError when it is too slow."""
         found = argv[0] if argv[0].startswith("/") else self.path(argv[0])
         place = self.root + self.real(found) if self.root and found else found
         if found is None or not os.access(str(place), os.X_OK):
@@ -181,12 +181,12 @@ class Host:
             self._called(what, begun, outcome)
 
     def interpreter(self) -> "Facts":
-        """Give what this Python says of itself, and the C library under it; ``path`` is where it imports from."""
+        """Return what this Python says of itself, and the C library under it; ``path`` is where it imports from."""
         described: "Facts" = self.shared("interpreter.py")["describe"]()
         return described
 
     def elf(self, path: str) -> "Optional[Facts]":
-        """Give what the loader reads of an ELF file (soname, needed, rpath, runpath, glibc …); None if it is none."""
+        """Return what the loader reads of an ELF file (soname, needed, rpath, runpath, glibc …); None if it is none."""
         kept = len(self.log)
         read = self.shared("elf.py")["read"]
         described: "Optional[Facts]" = read(lambda offset, size: self.bytes(path, size, offset))
@@ -194,7 +194,7 @@ class Host:
         return described
 
     def pieces(self, path: str, word: "Bytes", around: int = 1024) -> "Iterator[Bytes]":
-        """Give what stands around each place of a word in a file of any size, from its end (where constants lie) on."""
+        """Return the text around each occurrence of a word in a file of any size, its end first (with constants)."""
         self.bytes(path, 1)
         kept = len(self.log)
         size = (self.stat(path) or {"size": 0})["size"]
@@ -204,7 +204,7 @@ class Host:
         del self.log[kept:]
 
     def shared(self, name: str) -> "Facts":
-        """Give the names that a file beside this one defines: what several probes share, loaded once a process."""
+        """Return the names that a file beside this one defines: what several probes share, loaded once a process."""
         if name not in _SHARED:
             path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
             with open(path, encoding="utf-8") as source:
@@ -214,19 +214,19 @@ class Host:
         return _SHARED[name]
 
     def mapped(self, word: str) -> "List[str]":
-        """Give the files mapped into this process whose name has the word in it; none where /proc does not say."""
+        """Return the files mapped into this process whose name has the word in it; none where /proc does not say."""
         lines = (Host().read("/proc/self/maps", 16 << 20) or "").split("\n")
         return sorted({line[line.index("/") :] for line in lines if word in line.rpartition("/")[2] and "/" in line})
 
     def apart(self, work: "Callable[[], Any]", seconds: "Optional[float]" = None) -> "Any":
-        """Give what ``work()`` gives, done in a forked process of its own; raises OSError saying how it died."""
+        """Return what ``work()`` gives, done in a forked process of its own; raises OSError saying how it died."""
         answer = self.apart_all([work], seconds)[0]
         if isinstance(answer, OSError):
             raise answer
         return answer
 
     def apart_all(self, works: "List[Callable[[], Any]]", seconds: "Optional[float]" = None) -> "List[Any]":
-        """Give for each work what it gives or the OSError that ended it; each has a fork, and one limit is for all."""
+        """Return for each work what it gives or the OSError that ended it; each has a fork and one limit is for all."""
         known = len(self.calls)
         told = [lambda work=work: [work(), self.calls[known:]] for work in works]
         answers = self.shared("children.py")["fork_all"](told, self.seconds if seconds is None else seconds)
@@ -237,7 +237,7 @@ class Host:
         return list(answers)
 
     def _rooted(self, name: str, path: str, *more: "Optional[int]") -> "Any":
-        """Give what a function of rooted.py says of a path below the root."""
+        """Return what a function of rooted.py says of a path below the root."""
         return self.shared("rooted.py")[name](self.root, path, *more)
 
     def _note(self, verb: str, path: str, error: Exception) -> None:
@@ -257,11 +257,11 @@ class Library:
         self.loaded = loaded
 
     def has(self, name: str) -> bool:
-        """Tell whether the library has this function; an old one may not."""
+        """Return whether the library has this function; an old one may not."""
         return hasattr(self.loaded, name)
 
     def value(self, name: str, otherwise: "Any" = None) -> "Any":
-        """Give a constant of the library, or ``otherwise`` where this version has no such name."""
+        """Return a constant of the library, or ``otherwise`` where this version has no such name."""
         return getattr(self.loaded, name, otherwise)
 
     def call(self, name: str, *args: "Any") -> "Any":
@@ -277,7 +277,7 @@ class Library:
 
     @staticmethod
     def words(error: Exception) -> str:
-        """Give the kind of an exception and what it says; a vendor's library may fail at making its text."""
+        """Return the kind of an exception and what it says; a vendor's library may fail at making its text."""
         try:
             return "%s: %s" % (type(error).__name__, error)
         except Exception as worse:  # noqa: BLE001 - whatever came of asking, the kind is known
@@ -285,7 +285,7 @@ class Library:
 
 
 def _held(handle: int, limit: int) -> bytes:
-    """Give what can be read now, up to the limit; the kernel's log has one record a read and passes over lost ones."""
+    """Return what can be read now, up to the limit; the kernel's log has one record per read and skips lost ones."""
     data, part = bytearray(), b" "
     while part and len(data) < limit:
         try:

@@ -28,12 +28,12 @@ LIBCS = ("/lib/{0}-linux-gnu/libc.so.6", "/usr/lib/{0}-linux-gnu/libc.so.6", "/l
 
 
 def probe(host: "Host") -> "Answer":
-    """Give what the row's place asks for."""
+    """Return what the row's place asks for."""
     return PLACES[host.row["place"]](host)
 
 
 def about(host: "Host") -> "Facts":
-    """Give the distribution, the C library, the kind of machine, and the variables of the image."""
+    """Return the distribution, the C library, the kind of machine, and the variables of the image."""
     said = host.shared("pythons.py")["settings"](host.read("/etc/os-release") or host.read("/usr/lib/os-release") or "")
     kind = machine(host)
     return {
@@ -48,7 +48,7 @@ def about(host: "Host") -> "Facts":
 
 
 def libcuda(host: "Host") -> "Facts":
-    """Give the copies of libcuda that the image brings, in the loader's order; the driver's own comes from outside."""
+    """Return the image's own copies of libcuda, in the loader's order; the driver's copy comes from outside."""
     copies = host.shared("nvidia.py")["copies"](host, "libcuda.so")
     looked_at = all(host.exists(path) for path in (COMPAT, "/etc/ld.so.cache", "/etc/ld.so.conf.d"))
     return {
@@ -59,7 +59,7 @@ def libcuda(host: "Host") -> "Facts":
 
 
 def pythons(host: "Host") -> "List[Facts]":
-    """Give each Python with what it would say of itself: those told first, then those that hold a framework."""
+    """Return each Python with what it would say of itself: those told first, then those that hold a framework."""
     shared = host.shared("pythons.py")
     kind = machine(host)
     libc = glibc(host, kind)
@@ -75,7 +75,7 @@ def pythons(host: "Host") -> "List[Facts]":
 
 
 def candidates(host: "Host", shared: "Facts") -> "Iterator[tuple[str, bool]]":
-    """Give each path that may be an environment's folder, or (True) a program."""
+    """Yield each path that may be an environment's folder, or (True) a program."""
     named = [host.env(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
     for folder in [*(folder for folder in named if folder), *(p for f in FOLDERS for p in host.glob(f))]:
         yield folder, False
@@ -86,7 +86,7 @@ def candidates(host: "Host", shared: "Facts") -> "Iterator[tuple[str, bool]]":
 
 
 def rank(host: "Host", one: "Facts", shared: "Facts") -> "tuple[bool, bool, bool]":
-    """Give the place of a Python: those that variables name first, then those with a framework, then environments."""
+    """Return the place of a Python: those that variables name first, then those with a framework, then environments."""
     told = [host.env("VIRTUAL_ENV"), host.env("CONDA_PREFIX")]
     told += [folder.rpartition("/")[0] for folder in shared["split"](host.env("PATH")) if folder.endswith("/bin")]
     active = one["prefix"] in told and one["prefix"] not in ("/usr", "/usr/local", "")
@@ -99,7 +99,7 @@ def rank(host: "Host", one: "Facts", shared: "Facts") -> "tuple[bool, bool, bool
 
 
 def interpreter(host: "Host", one: "Facts", shared: "Facts") -> "Optional[Facts]":
-    """Give what the Python would say; None where its version is unknown, without which nothing else can."""
+    """Return what the Python would say; None if its version is unknown, without which nothing else can."""
     prefix, number = one["prefix"], minor(one["version"])
     settings = shared["settings"](host.read(prefix + "/pyvenv.cfg", MOST_TEXT) or "")
     home = settings.get("home", "").rstrip("/")
@@ -128,13 +128,13 @@ def interpreter(host: "Host", one: "Facts", shared: "Facts") -> "Optional[Facts]
 
 
 def minor(version: "Optional[str]") -> "Optional[str]":
-    """Give 3.12 of 3.12.4."""
+    """Return 3.12 of 3.12.4."""
     match = re.match(r"3\.\d+", version or "")
     return match.group() if match else None
 
 
 def own_sites(host: "Host", prefix: str, number: str) -> "List[str]":
-    """Give the folders of packages of a prefix: Debian's own Python has others than one that was built or installed."""
+    """Return the package folders of a prefix: Debian's own Python has others than one that was built or installed."""
     tails = ["/lib/python%s/site-packages" % number, "/lib64/python%s/site-packages" % number]
     if prefix != "/usr":
         return [prefix + tail for tail in tails]
@@ -144,7 +144,7 @@ def own_sites(host: "Host", prefix: str, number: str) -> "List[str]":
 
 
 def with_pth(host: "Host", site: str) -> "Iterator[str]":
-    """Give a folder of packages and those that its .pth files name; lines that would run code are passed over."""
+    """Yield a folder of packages and those that its .pth files name; lines that would run code are passed over."""
     yield site
     for name in [name for name in host.list(site) if name.endswith(".pth")][:MOST_PTH]:
         for line in (host.read(site + "/" + name, MOST_TEXT) or "").splitlines():
@@ -153,7 +153,7 @@ def with_pth(host: "Host", site: str) -> "Iterator[str]":
 
 
 def patch(host: "Host", base: str, number: str) -> "Optional[str]":
-    """Give the whole version of a Python by its header, by conda's record or by its Debian package."""
+    """Return the whole version of a Python by its header, by conda's record or by its Debian package."""
     header = host.read("%s/include/python%s/patchlevel.h" % (base, number), MOST_TEXT) or ""
     said = [found.group(1) for found in [re.search(r'#define\s+PY_VERSION\s+"([\d.]+)', header)] if found]
     said += [name[len("python-") :] for name in host.list(base + "/conda-meta") if name.startswith("python-" + number)]
@@ -164,7 +164,7 @@ def patch(host: "Host", base: str, number: str) -> "Optional[str]":
 
 
 def machine(host: "Host") -> str:
-    """Give the kind of machine that the image's programs are for."""
+    """Return the kind of machine that the image's programs are for."""
     for path in ("/bin/sh", "/usr/bin/env", "/bin/busybox", "/usr/bin/python3", "/usr/local/bin/python3"):
         described = host.elf(path)
         if described:
@@ -173,7 +173,7 @@ def machine(host: "Host") -> str:
 
 
 def glibc(host: "Host", kind: str) -> "Optional[str]":
-    """Give the version of the image's C library, by the words in it; None where it has none, or another."""
+    """Return the version of the image's C library, by the words in it; None if it has none, or another."""
     for path in (pattern.format(kind) for pattern in LIBCS):
         for piece in host.pieces(path, b"GNU C Library") if host.exists(path) else ():
             match = LIBC.search(piece)

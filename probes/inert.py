@@ -33,7 +33,7 @@ class UnreadError(Exception):
 
 
 def inert(base: "Type[Host]", told: "Optional[Facts]" = None) -> "Type[Host]":
-    """Give the kind of host that runs nothing; ``told`` is what its Python would say of itself."""
+    """Return the kind of host that runs nothing; ``told`` is what its Python would say of itself."""
 
     class Inert(base):  # type: ignore[valid-type,misc]  # the class was loaded by path
         """A file system in a folder."""
@@ -41,11 +41,11 @@ def inert(base: "Type[Host]", told: "Optional[Facts]" = None) -> "Type[Host]":
         inert = True
 
         def interpreter(self) -> "Facts":
-            """Give what is known of the Python; without one, what is known of the image alone."""
+            """Return what is known of the Python; without one, what is known of the image alone."""
             return dict(NOBODY, **(told or {}))
 
         def run(self, *argv: str, seconds: "Optional[float]" = None) -> "Optional[Facts]":  # noqa: ARG002 - never runs
-            """Give None, as for a command that is missing."""
+            """Return None, as for a command that is missing."""
             self.log.append(("run", argv[0], "not run"))
             return None
 

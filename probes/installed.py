@@ -24,12 +24,12 @@ ORDER = {ast.Lt: (-1,), ast.LtE: (-1, 0), ast.Gt: (1,), ast.GtE: (0, 1), ast.Eq:
 
 
 def normal(name: str) -> str:
-    """Give a project's name as indexes compare it (PEP 503)."""
+    """Return a project's name as indexes compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def find(host: "Host") -> "List[Facts]":
-    """Give every installed distribution {name, version, path, kind}: in the order of the path, then conda's.
+    """Return every installed distribution {name, version, path, kind}: in the order of the path, then conda's.
 
     Read once a process: a dozen probes of one child ask for it.
     """
@@ -60,7 +60,7 @@ def _find(host: "Host") -> "List[Facts]":
 
 
 def versions(copies: "Sequence[Facts]") -> "Dict[str, Optional[str]]":
-    """Give the version of each distribution that an import would see: the first on the path."""
+    """Return the version of each distribution that an import would see: the first on the path."""
     found: "Dict[str, Optional[str]]" = {}
     for copy in copies:
         found.setdefault(copy["name"], copy["version"])
@@ -68,7 +68,7 @@ def versions(copies: "Sequence[Facts]") -> "Dict[str, Optional[str]]":
 
 
 def origin(host: "Host", copy: "Facts") -> "Facts":
-    """Give who installed a copy, and whether it is a checkout that is used in place (editable)."""
+    """Return who installed a copy, and whether it is a checkout that is used in place (editable)."""
     if copy["kind"] == "conda":
         return {"installer": "conda", "editable": False}
     try:
@@ -83,7 +83,7 @@ def origin(host: "Host", copy: "Facts") -> "Facts":
 
 
 def places(host: "Host", package: str) -> "List[str]":
-    """Give each folder that holds the package, as imports would find it: on the path, then by setuptools' finders."""
+    """Return each folder that holds the package, as imports would find it: on the path, then by setuptools' finders."""
     folders = host.interpreter()["path"]
     found = [folder + "/" + package for folder in folders if host.exists(folder + "/" + package + "/__init__.py")]
     if found:
@@ -98,7 +98,7 @@ def places(host: "Host", package: str) -> "List[str]":
 
 
 def literals(text: str) -> "Dict[str, Any]":
-    """Give the names that a Python source assigns plain values to, annotated or not; nothing is run."""
+    """Return the names that a Python source assigns plain values to, annotated or not; nothing is run."""
     found: "Dict[str, Any]" = {}
     try:
         with warnings.catch_warnings():  # a source with a doubtful escape warns on standard error
@@ -122,7 +122,7 @@ def literals(text: str) -> "Dict[str, Any]":
 
 
 def headers(text: str) -> "List[Tuple[str, str]]":
-    """Give the header fields of a METADATA file, names in lower case, in order."""
+    """Return the header fields of a METADATA file, names in lower case, in order."""
     found: "List[Tuple[str, str]]" = []
     for line in text.splitlines():
         if not line.strip():
@@ -138,7 +138,7 @@ def headers(text: str) -> "List[Tuple[str, str]]":
 def requirements(
     host: "Host", copy: "Facts", extras: "Sequence[str]" = (), only: "Optional[re.Pattern[str]]" = None
 ) -> "Iterator[Requirement]":
-    """Give name, extras and versions of what a copy requires here, with these extras of its own.
+    """Yield name, extras and versions of what a copy requires here, with these extras of its own.
 
     ``only`` leaves out other names before their markers are read, which costs most of the time.
     """
@@ -157,7 +157,7 @@ def requirements(
 
 
 def applies(marker: str, here: "Dict[str, str]") -> bool:
-    """Tell whether a marker holds; one that is not understood does, so that nothing required is left out."""
+    """Return whether a marker holds; one that is not understood does, so that nothing required is left out."""
     try:
         return not marker.strip() or _holds(ast.parse(marker.strip(), mode="eval").body, here)
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
@@ -186,7 +186,7 @@ def _holds(node: ast.AST, here: "Dict[str, str]") -> bool:
 
 
 def _number(text: str) -> "List[int]":
-    """Give a version of digits and dots as numbers, 3.12 and 3.12.0 alike; nothing for any other text."""
+    """Return a version of digits and dots as numbers, 3.12 and 3.12.0 alike; nothing for any other text."""
     if not re.match(r"\d+(\.\d+)*$", text, re.ASCII):
         return []
     numbers = [int(part) for part in text.split(".")]
@@ -217,7 +217,7 @@ def _markers(host: "Host") -> "Dict[str, str]":
 
 
 def _record(host: "Host", folder: str, name: str) -> "Iterator[Facts]":
-    """Give the distribution that an entry of a folder on the path stands for, if it does."""
+    """Yield the distribution that an entry of a folder on the path stands for, if it does."""
     path = folder + "/" + name
     if name.endswith(".dist-info") and not name.startswith("~"):
         project, _, version = name[: -len(".dist-info")].rpartition("-")
@@ -233,7 +233,7 @@ def _record(host: "Host", folder: str, name: str) -> "Iterator[Facts]":
 
 
 def _conda(meta: str, name: str) -> "Iterator[Facts]":
-    """Give the package of a file NAME-VERSION-BUILD.json of conda."""
+    """Yield the package of a file NAME-VERSION-BUILD.json of conda."""
     parts = name[: -len(".json")].rsplit("-", 2) if name.endswith(".json") else []
     if len(parts) == 3:  # noqa: PLR2004 - name, version, build
         yield dict(_copy(parts[0], parts[1], meta + "/" + name, "conda", "name"), build=parts[2])

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def describe() -> "Facts":
-    """Give its program, version, prefixes, implementation, where it imports from, the machine's kind and the glibc."""
+    """Return its program, version, prefixes, implementation, import paths, the machine's kind and the glibc."""
     try:
         libc = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()
     except (ValueError, OSError):  # a C library that is not glibc has no such name

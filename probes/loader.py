@@ -41,7 +41,7 @@ class Loader:
         self.cache: "Optional[Dict[str, List[str]]]" = None
 
     def search(self, soname: str, chain: "Chain") -> "List[Facts]":
-        """Give every file that answers to the name, in the order in which it would be found, each with its step."""
+        """Return every file that answers to the name, in the order in which it would be found, each with its step."""
         found: "List[Facts]" = []
         known = set()
         for step, by, folder in self._folders(soname, chain):
@@ -57,7 +57,7 @@ class Loader:
     def load(
         self, roots: "List[str]", inside: "Sequence[str]", known: "Set[str]"
     ) -> "Tuple[Dict[str, List[Facts]], List[Facts]]":
-        """Give candidates for each name that the roots need from others, and the files of their own that were read.
+        """Return candidates for each name that the roots need from others, and the files of their own that were read.
 
         Their own are files whose path or name begins with a word of ``inside``. Names in ``known`` are loaded already;
         those met here are added to it. Breadth first, as the loader does.
@@ -81,7 +81,7 @@ class Loader:
         return outside, read
 
     def parts(self, candidates: "Dict[str, List[Facts]]") -> "Dict[str, List[Facts]]":
-        """Give candidates for what the first of each would load by name itself: parts of it, which lie beside it.
+        """Return candidates for what the first of each would load by name itself: parts of it, which lie beside it.
 
         libcudnn.so.9 loads libcudnn_graph.so.9, libnvrtc.so.13 loads libnvrtc-builtins.so.13.0, each by its own search.
         """
@@ -96,7 +96,7 @@ class Loader:
         return found
 
     def behind(self, candidates: "Dict[str, List[Facts]]", asking: "Sequence[str]", asked: str) -> "Optional[Facts]":
-        """Give the first of the ``asking`` libraries that needs one whose name begins so: which, and its candidates."""
+        """Return the first of the ``asking`` libraries that needs one with this prefix: which, and its candidates."""
         for soname, copies in candidates.items():
             for copy in copies[:1] if soname.startswith(tuple(asking)) else ():
                 for chain in self._chain(copy["path"], self.program):
@@ -110,7 +110,7 @@ class Loader:
         return [[(path, described), *loaded_by]] if described else []
 
     def _folders(self, soname: str, chain: "Chain") -> "Iterator[Tuple[str, str, str]]":
-        """Give step, whose word it is, and folder, in the loader's order."""
+        """Yield step, whose word it is, and folder, in the loader's order."""
         asking = chain[:1]
         if not any(described["runpath"] for _, described in asking):
             for path, described in chain:
@@ -126,7 +126,7 @@ class Loader:
             yield "default", "ld.so", folder
 
     def _configured(self, soname: str) -> "Iterator[Tuple[str, str, str]]":
-        """Give what this machine's configuration names: the cache's folders, and those not yet read into it."""
+        """Yield what this machine's configuration names: the cache's folders, and those not yet read into it."""
         if self.cache is None:
             self.cache = cached(self.host.bytes(CACHE, 1 << 23) or b"", self.machine)
         for path in self.cache.get(soname, ()):
@@ -135,21 +135,21 @@ class Loader:
             yield "ld.so.conf", CONFIGURED, folder
 
     def _has(self, folder: str, soname: str) -> bool:
-        """Tell whether the folder names the file: one that may not be listed is asked for it."""
+        """Return whether the folder names the file: one that may not be listed is asked for it."""
         names = self._names(folder)
         return soname in names or (
             not names and self.host.why(folder) == "denied" and self.host.exists(folder + "/" + soname)
         )
 
     def _names(self, folder: str) -> "List[str]":
-        """Give the names in a folder, listed once."""
+        """Return the names in a folder, listed once."""
         if folder not in self.names:
             self.names[folder] = self.host.list(folder)
         return self.names[folder]
 
 
 def in_cache(host: "Host") -> "Dict[str, List[str]]":
-    """Give what the loader's list has, read once a process: two dozen rows of one child ask for it."""
+    """Return what the loader's list has, read once a process: two dozen rows of one child ask for it."""
     if CACHE in host.kept:
         host.log.append(("read", CACHE, "ok"))
     else:
@@ -159,7 +159,7 @@ def in_cache(host: "Host") -> "Dict[str, List[str]]":
 
 
 def cached(data: bytes, machine: str) -> "Dict[str, List[str]]":
-    """Give the paths for each name in ld.so.cache, in its order; only those for this machine where it is known."""
+    """Return the paths for each name in ld.so.cache, in its order; only those for this machine where it is known."""
     start = data.find(MARK)
     found: "Dict[str, List[str]]" = {}
     if start < 0 or len(data) < start + HEAD:
@@ -174,7 +174,7 @@ def cached(data: bytes, machine: str) -> "Dict[str, List[str]]":
 
 
 def unread(host: "Host") -> "List[str]":
-    """Give the folders that ld.so.conf names and ldconfig will read when an image is started with a GPU.
+    """Return the folders that ld.so.conf names and ldconfig will read when an image is started with a GPU.
 
     None on a machine as it runs, whose cache counts. Source: ldconfig(8) and the hook update-ldcache of NVIDIA's
     container toolkit.
@@ -199,7 +199,7 @@ def _text(data: bytes, offset: int) -> str:
 
 
 def _own(path: str, folders: "List[str]", step: str) -> "Iterator[Tuple[str, str, str]]":
-    """Give the folders that a file itself names, with $ORIGIN in its place."""
+    """Yield the folders that a file itself names, with $ORIGIN in its place."""
     origin = os.path.dirname(path)
     for folder in folders:
         named = folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)

@@ -23,7 +23,7 @@ CONFIGURATION = (
 
 
 def forbidden(host: "Host", module: str) -> "List[str]":
-    """Give the files that keep a module from being loaded, and the kernel's command line where that does.
+    """Return the files that keep a module from being loaded, and the kernel's command line where that does.
 
     Of files of one name the first folder's alone counts: an empty one in /etc takes back what a package says.
     """
@@ -43,16 +43,16 @@ def forbidden(host: "Host", module: str) -> "List[str]":
 
 
 def group_name(host: "Host", number: int) -> "Optional[str]":
-    """Give a group's name on this system, or None where it has none."""
+    """Return a group's name on this system, or None if it has none."""
     found = re.search(r"^([^:\n]+):[^:\n]*:%d:" % number, host.read("/etc/group") or "", re.MULTILINE)
     return found.group(1) if found else None
 
 
 def login(host: "Host", owners: "Iterable[str]") -> "Facts":
-    """Give whether this process is root's, its groups by number, and which of the nodes' owners are among them.
+    """Return whether this process is root's, its groups by number, and which of the nodes' owners are among them.
 
     ``groups`` has those that this process really has, ``account_groups`` those that its account has on paper: one that
-    was given after the login began stands in the second alone. Other groups are private.
+    was given after the login began is in the second alone. Other groups are private.
     """
     status = host.read("/proc/self/status", 1 << 14) or ""
     user = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)

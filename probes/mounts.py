@@ -12,7 +12,7 @@ BARE = "nothing is mounted there"
 
 
 def bare(host: "Host", folder: str) -> bool:
-    """Tell whether the kernel shows nothing at one of its folders, which is noted; an image at rest never does."""
+    """Return whether the kernel shows nothing at one of its folders, which is noted; an image at rest never does."""
     if host.inert or host.list(folder, 1):
         return False
     if host.why(folder) in {"not asked", "missing"}:

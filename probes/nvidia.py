@@ -29,7 +29,7 @@ LINKER, VERSIONED = "__nvJitLink", re.compile(r"_(\d{1,3})_(\d{1,3})$", re.ASCII
 
 
 def copies(host: "Host", name: str) -> "List[Facts]":
-    """Give every copy of a library (``libcuda.so``) that the loader would find, in its order, then those elsewhere.
+    """Return every copy of a library (``libcuda.so``) that the loader would find, in its order, then those elsewhere.
 
     Elsewhere is where Windows, NixOS and the toolkit keep theirs. Each file is reported once, where it is met first.
     """
@@ -47,9 +47,9 @@ def copies(host: "Host", name: str) -> "List[Facts]":
 
 
 def note(host: "Host", path: str) -> "Optional[Facts]":
-    """Give what a libcuda says of itself: its CUDA version, and the driver branches and kinds of devices it is for.
+    """Return what a libcuda says of itself: its CUDA version, and the driver branches and kinds of devices it is for.
 
-    None where it says nothing. Branches are the first numbers of driver releases; devices are numbers of NVIDIA's own.
+    None if it says nothing. Branches are the first numbers of driver releases; devices are numbers of NVIDIA's own.
     """
     elf = host.shared("elf.py")
     try:
@@ -66,7 +66,7 @@ def note(host: "Host", path: str) -> "Optional[Facts]":
 
 
 def linker(host: "Host", by: str, found: "Sequence[Facts]") -> "Facts":
-    """Give what a library wants of libnvJitLink, what of that the first copy found lacks, and its newest version."""
+    """Return what a library wants of libnvJitLink, what of that the first copy found lacks, and its newest version."""
     elf = host.shared("elf.py")
     path = found[0]["path"] if found else None
     wanted = elf["symbols"](elf["reader"](host, by), LINKER)["wanted"]
@@ -82,7 +82,7 @@ def linker(host: "Host", by: str, found: "Sequence[Facts]") -> "Facts":
 
 
 def load(host: "Host", name: str, found: "Sequence[Facts]") -> "Facts":
-    """Give ``loaded`` (None where there is no such library), and its file, release and kind; or how loading failed."""
+    """Return ``loaded`` (None if there is no such library), and its file, release and kind; or how loading failed."""
     try:
         loaded = host.library(name + ".1")
     except OSError as error:
@@ -98,18 +98,18 @@ def load(host: "Host", name: str, found: "Sequence[Facts]") -> "Facts":
 
 
 def release(path: "Optional[str]") -> "Optional[str]":
-    """Give the driver release in the name of a file, or None: stubs and the libraries of WSL have none."""
+    """Return the driver release in the name of a file, or None: stubs and the libraries of WSL have none."""
     found = FILE.search(path or "")
     return found.group(1) if found else None
 
 
 def kind(path: str) -> str:
-    """Give what a copy is for, by its folder: driver, stub (to link against), compat (newer than the module), wsl."""
+    """Return what a copy is for, by its folder: driver, stub (to link against), compat (newer than the module), wsl."""
     return next((name for name, folder in KINDS if folder in path), "driver")
 
 
 def of_module(host: "Host", module: str) -> "Optional[str]":
-    """Give the release that the kernel tells of a module in memory, or None; what is no release is noted."""
+    """Return the release that the kernel tells of a module in memory, or None; what is no release is noted."""
     path = "/sys/module/%s/version" % module
     said = (host.read(path, 256) or "").strip()
     if not said or RELEASE.fullmatch(said):
@@ -119,20 +119,20 @@ def of_module(host: "Host", module: str) -> "Optional[str]":
 
 
 def in_banner(banner: str) -> "Optional[str]":
-    """Give the release in the module's banner (/proc/driver/nvidia/version), or None."""
+    """Return the release in the module's banner (/proc/driver/nvidia/version), or None."""
     found = BANNER.search(banner)
     return found.group(1) if found else None
 
 
 def on_disk(host: "Host", module: str) -> "Optional[str]":
-    """Give the file that holds a module for the running kernel, from depmod's list, or None."""
+    """Return the file that holds a module for the running kernel, from depmod's list, or None."""
     tree = "/lib/modules/" + (host.read("/proc/sys/kernel/osrelease") or "").strip()
     path = in_list(host.read(tree + "/modules.dep", MOST_DEPENDENCIES) or "", module)
     return path if path is None or path.startswith("/") else tree + "/" + path
 
 
 def in_list(dependencies: str, module: str) -> "Optional[str]":
-    """Give the path of a module in depmod's list, where its name may have a dash for each low line."""
+    """Return the path of a module in depmod's list, where its name may have a dash for each low line."""
     name = re.escape(module).replace("_", "[-_]")
     found = re.search(r"^((?:[^:\n]*/)?%s\.ko(?:\.\w{1,4})?):" % name, dependencies, re.MULTILINE)
     return found.group(1) if found else None

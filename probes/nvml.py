@@ -20,7 +20,7 @@ VALUES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by 
 
 
 def there(host: "Host") -> bool:
-    """Tell whether the library loads: False where it is nowhere, OSError with the loader's words where it is no good.
+    """Return whether the library loads: False if it is nowhere, OSError with the loader's words where it is no good.
 
     nvidia-ml-py is not asked, since it says "not found" of a damaged file as well; so does the loader of a file that is
     for another processor.
@@ -40,12 +40,12 @@ class Nvml:
     """NVML through nvidia-ml-py, for as long as the host has time."""
 
     def __init__(self, host: "Host") -> None:
-        """Import nvidia-ml-py; raises where it is not installed."""
+        """Import nvidia-ml-py; raises if it is not installed."""
         self.library = host.module("pynvml")
         self.until = time.monotonic() + host.seconds
 
     def ask(self, name: str, *args: object, write: "Optional[Write]" = None) -> "Said":
-        """Give (answer, None), or (None, why) where the question fails in whatever way; ``write`` makes JSON of it."""
+        """Return (answer, None), or (None, why) where the question fails; ``write`` makes JSON of it."""
         if time.monotonic() > self.until:
             return None, "not asked: the time was up"
         try:
@@ -56,7 +56,7 @@ class Nvml:
 
 
 def opened(host: "Host") -> "Optional[Nvml]":
-    """Give NVML, initialised, or None where its library is nowhere; raises what the loader or NVML says against it."""
+    """Return NVML, initialised, or None if its library is nowhere; raises what the loader or NVML says against it."""
     if not there(host):
         return None
     nvml = Nvml(host)
@@ -106,7 +106,7 @@ class Reading:
         return getattr(said.value, VALUES[said.valueType]), None
 
     def facts(self) -> "Facts":
-        """Give all that was said, and why the rest was not."""
+        """Return all that was said, and why the rest was not."""
         facts: "Facts" = {"unavailable": self.unavailable}
         for path, value in self.said.items():
             group, _, name = path.rpartition(".")
@@ -115,12 +115,12 @@ class Reading:
 
 
 def plain(value: object) -> object:
-    """Give text for bytes, which older versions of nvidia-ml-py give, and everything else as it is."""
+    """Return text for bytes, which older versions of nvidia-ml-py give, and everything else as it is."""
     return value.decode("utf-8") if isinstance(value, bytes) else value
 
 
 def place(info: "Any") -> "Optional[str]":
-    """Give the PCI address as the kernel writes it: 0000:00:06.0, where NVML pads the domain to eight digits.
+    """Return the PCI address as the kernel writes it: 0000:00:06.0, where NVML pads the domain to eight digits.
 
     None for the one that a virtual machine gets for a switch that it cannot see (domain ffffffff).
     """

@@ -1,6 +1,6 @@
 """Which package a file belongs to, by the lists that pip, conda, dpkg and rpm keep of their files.
 
-Only packages whose names begin as the caller says are looked at: reading every list (``dpkg -S``) takes a second.
+Only packages whose names begin as the caller says are examined: reading every list (``dpkg -S``) takes a second.
 Sources: PyPA "Recording installed projects" (RECORD), conda's ``conda-meta``, dpkg(1) (``/var/lib/dpkg``), rpm(8).
 """
 
@@ -20,7 +20,7 @@ RPM = re.compile(r"([\w.+-]+) (\d[\w.+~^-]*)$", re.ASCII | re.MULTILINE)
 
 
 def claims(host: "Host", copy: "Facts") -> "List[Facts]":
-    """Give the packages that claim a copy {at, path, prefix}, the likeliest owner first; the row names them."""
+    """Return the packages that claim a copy {at, path, prefix}, the likeliest owner first; the row names them."""
     if "claims" not in copy:
         packages = [*host.row["packages"], *host.row.get("bundlers", ())]
         within = of_prefix(host, copy["at"], copy["prefix"], packages) if copy["prefix"] else None
@@ -29,12 +29,12 @@ def claims(host: "Host", copy: "Facts") -> "List[Facts]":
 
 
 def own(host: "Host", copy: "Facts") -> "List[Facts]":
-    """Give those of them whose version is the library's."""
+    """Return those of them whose version is the library's."""
     return [owner for owner in claims(host, copy) if owner["name"].startswith(tuple(host.row["packages"]))]
 
 
 def of_prefix(host: "Host", path: str, prefix: str, packages: "Sequence[str]") -> "List[Facts]":
-    """Give {kind, name, version, fits} of what claims a file of a site folder or conda prefix, the fitting ones first.
+    """Return {kind, name, version, fits} of what claims a file in a site folder or conda prefix, fitting ones first.
 
     ``fits`` tells whether the record's size is the file's; two wheels may claim one path, since the last overwrites.
     """
@@ -43,14 +43,14 @@ def of_prefix(host: "Host", path: str, prefix: str, packages: "Sequence[str]") -
 
 
 def of_system(host: "Host", path: str, packages: "Sequence[str]") -> "List[Facts]":
-    """Give {kind, name, version, fits} of what claims a file of the system; its lists hold no sizes (fits: None)."""
+    """Return {kind, name, version, fits} of what claims a file of the system; its lists hold no sizes (fits: None)."""
     if host.exists("/var/lib/dpkg/status"):
         return list(debs(host, path, packages))
     return list(rpms(host, path))
 
 
 def wheels(host: "Host", path: str, site: str, packages: "Sequence[str]") -> "Iterator[Facts]":
-    """Give the distributions in a site folder whose RECORD has the file; in X.libs or X/ it may be that of X."""
+    """Yield the distributions in a site folder whose RECORD has the file; in X.libs or X/ it may be that of X."""
     inside = path[len(site) + 1 :]
     bundler = re.sub(r"\.libs$", "", inside.split("/")[0]).lower()
     begins = tuple(package.replace("-", "_") for package in packages)
@@ -65,7 +65,7 @@ def wheels(host: "Host", path: str, site: str, packages: "Sequence[str]") -> "It
 
 
 def condas(host: "Host", path: str, prefix: str, packages: "Sequence[str]") -> "Iterator[Facts]":
-    """Give the conda packages of a prefix that list the file; a link to it may be another package's."""
+    """Yield the conda packages of a prefix that list the file; a link to it may be another package's."""
     inside = host.real(path)[len(prefix) + 1 :]
     for meta in begun(host, prefix + "/conda-meta", packages, ".json"):
         try:
@@ -79,7 +79,7 @@ def condas(host: "Host", path: str, prefix: str, packages: "Sequence[str]") -> "
 
 
 def debs(host: "Host", path: str, packages: "Sequence[str]") -> "Iterator[Facts]":
-    """Give the Debian packages that list the file, some of them as it was named before /lib became /usr/lib."""
+    """Yield the Debian packages that list the file, some of them as it was named before /lib became /usr/lib."""
     names = {path, path[len("/usr") :] if path.startswith("/usr/lib") else path}
     for listing in begun(host, "/var/lib/dpkg/info", packages, ".list"):
         if names & set((host.read(listing) or "").splitlines()):
@@ -88,14 +88,14 @@ def debs(host: "Host", path: str, packages: "Sequence[str]") -> "Iterator[Facts]
 
 
 def begun(host: "Host", folder: str, packages: "Sequence[str]", ends: str) -> "List[str]":
-    """Give the files of a folder whose names begin as one of the packages."""
+    """Return the files of a folder whose names begin as one of the packages."""
     return [
         folder + "/" + name for name in host.list(folder) if name.startswith(tuple(packages)) and name.endswith(ends)
     ]
 
 
 def installed(host: "Host", package: str) -> "Optional[str]":
-    """Give the version of a Debian package that is installed."""
+    """Return the version of a Debian package that is installed."""
     status = "\n" + (host.read("/var/lib/dpkg/status", MOST_STATUS) or "")
     stanza = status.partition("\nPackage: " + package + "\n")[2].partition("\n\n")[0]
     version = re.search(r"^Version: (.+)$", stanza, re.MULTILINE)
@@ -103,7 +103,7 @@ def installed(host: "Host", package: str) -> "Optional[str]":
 
 
 def rpms(host: "Host", path: str) -> "Iterator[Facts]":
-    """Give the RPM package of the file, where there is rpm."""
+    """Yield the RPM package of the file, where there is rpm."""
     try:
         said = host.run("rpm", "-qf", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\\n", path, seconds=1.0)
     except OSError:  # TimeoutError is one; the host has noted it

@@ -42,23 +42,23 @@ SUBCOMMANDS = frozenset({"serve", "launch", "run", "runner", "server", "worker",
 
 
 def pids(host: "Host") -> "List[int]":
-    """Give the numbers of all processes that are seen from here, in order."""
+    """Return the numbers of all processes that are seen from here, in order."""
     return sorted(int(name) for name in host.list("/proc") if name.isdecimal())
 
 
 def name(host: "Host", pid: int) -> "Optional[str]":
-    """Give the kernel's name of a process, or None where there is no such process."""
+    """Return the kernel's name of a process, or None if there is no such process."""
     said = host.read("/proc/%d/comm" % pid, 64)
     return said.strip() if said else None
 
 
 def hidden(host: "Host", numbers: "List[int]") -> bool:
-    """Tell whether processes of others are hidden here (hidepid of proc(5)): the first of all is always there."""
+    """Return whether processes of others are hidden here (hidepid of proc(5)): the first of all is always there."""
     return 1 not in numbers or (name(host, 1) is None and host.why("/proc/1/comm") == "denied")
 
 
 def by_name(host: "Host") -> "Dict[str, List[int]]":
-    """Give the numbers of the processes by name; looked up once a process of ours, and told as one look."""
+    """Return the numbers of the processes by name; looked up once a process of ours, and told as one look."""
     if "processes" not in host.kept:
         found: "Dict[str, List[int]]" = {}
         numbers, known = pids(host), len(host.log)
@@ -74,7 +74,7 @@ def by_name(host: "Host") -> "Dict[str, List[int]]":
 
 
 def user(host: "Host", pid: int) -> "Optional[str]":
-    """Give the name of the account that a process runs as, its number where it has no name here, or None."""
+    """Return the name of the account that a process runs as, its number where it has no name here, or None."""
     said = host.stat("/proc/%d" % pid)
     if said is None:
         return None
@@ -83,7 +83,7 @@ def user(host: "Host", pid: int) -> "Optional[str]":
 
 
 def status(host: "Host", pid: int, task: str = "") -> "Optional[Facts]":
-    """Give state, parent, group and used time (in ticks) of a process or one task of it; None where it is gone."""
+    """Return state, parent, group and used time (in ticks) of a process or one task of it; None if it is gone."""
     said = host.read("/proc/%d/%sstat" % (pid, "task/%s/" % task if task else ""), 4096)
     words = said.rpartition(")")[2].split() if said else []  # the name before may hold anything
     if not all(re.fullmatch("[0-9]{1,18}", word) for word in [*words[1:3], *words[11:13]]) or words[12:] == []:
@@ -97,7 +97,7 @@ def status(host: "Host", pid: int, task: str = "") -> "Optional[Facts]":
 
 
 def waits(host: "Host", pid: int) -> "Optional[str]":
-    """Give where a task of a process waits in a GPU's driver and cannot be ended, or None where none does."""
+    """Return where a task of a process waits in a GPU's driver and cannot be ended, or None if none does."""
     for task in host.list("/proc/%d/task" % pid)[:MOST_TASKS]:
         if (status(host, pid, task) or {"state": ""})["state"] == "D":
             channel = (host.read("/proc/%d/task/%s/wchan" % (pid, task), 128) or "").strip()
@@ -107,7 +107,7 @@ def waits(host: "Host", pid: int) -> "Optional[str]":
 
 
 def stuck(host: "Host", pid: int) -> "Optional[Tuple[str, Optional[str], int]]":
-    """Give how a process is stuck, where, and the processor time that it has used; None where it is not or is gone."""
+    """Return how a process is stuck, where, and the processor time that it has used; None if it is not or is gone."""
     now = status(host, pid)
     if now is None:
         return None
@@ -118,7 +118,7 @@ def stuck(host: "Host", pid: int) -> "Optional[Tuple[str, Optional[str], int]]":
 
 
 def opened(host: "Host", pid: int) -> "Optional[Dict[str, str]]":
-    """Give what a process holds open, by number; None where it may not be asked."""
+    """Return what a process holds open, by number; None if it may not be asked."""
     folder = "/proc/%d/fd" % pid
     numbers = host.list(folder)
     if not numbers and host.why(folder) == "denied":
@@ -128,13 +128,13 @@ def opened(host: "Host", pid: int) -> "Optional[Dict[str, str]]":
 
 
 def mapped(host: "Host", pid: int) -> "Optional[Dict[str, bool]]":
-    """Give the shared libraries that a process has mapped, each with whether its file is gone; None where denied."""
+    """Return the shared libraries that a process has mapped, each with whether its file is gone; None if denied."""
     text = host.read("/proc/%d/maps" % pid, MOST_MAPS)
     return None if text is None else {path: bool(gone) for path, gone in MAPPED.findall(text)}
 
 
 def place(host: "Host", pid: int) -> "Facts":
-    """Give the container, job or service that a process belongs to, as its control group names it."""
+    """Return the container, job or service that a process belongs to, as its control group names it."""
     said = host.read("/proc/%d/cgroup" % pid, 1 << 16) or ""
     found = ((engine, pattern.search(said)) for engine, pattern in ENGINES)
     engine, match = next(((engine, match) for engine, match in found if match), (None, None))
@@ -147,7 +147,7 @@ def place(host: "Host", pid: int) -> "Facts":
 
 
 def variables(host: "Host", pid: int) -> "Optional[Dict[str, str]]":
-    """Give those variables of a process that say which job and which GPUs are its own; None where denied."""
+    """Return those variables of a process that say which job and which GPUs are its own; None if denied."""
     data = host.bytes("/proc/%d/environ" % pid, 1 << 20)
     if data is None:
         return None
@@ -161,13 +161,13 @@ def variables(host: "Host", pid: int) -> "Optional[Dict[str, str]]":
 
 
 def words(host: "Host", pid: int) -> "List[str]":
-    """Give a process's command line; it may hold secrets and is never given on as it is."""
+    """Return a process's command line; it may hold secrets and is never given on as it is."""
     data = host.bytes("/proc/%d/cmdline" % pid, MOST_WORDS) or b""
     return data.decode("utf-8", "replace").rstrip("\0").split("\0") if data.strip(b"\0") else []
 
 
 def command(line: "Sequence[str]") -> "Optional[str]":
-    """Give what of a command line may be reported: program, script or module, and a subcommand that is known."""
+    """Return what of a command line may be reported: program, script or module, and a subcommand that is known."""
     if not line:
         return None
     told = [_base(line[0].split(" ")[0])]
@@ -183,7 +183,7 @@ def command(line: "Sequence[str]") -> "Optional[str]":
 
 
 def _script(line: "List[str]") -> "Tuple[List[str], List[str]]":
-    """Give what an interpreter runs, and the words after that."""
+    """Return what an interpreter runs, and the words after that."""
     while line:
         word, line = line[0], line[1:]
         if word == "-m" and line:
@@ -198,13 +198,13 @@ def _script(line: "List[str]") -> "Tuple[List[str], List[str]]":
 
 
 def _base(word: str) -> str:
-    """Give the last name of a path, or a sign that it is no plain word."""
+    """Return the last name of a path, or a sign that it is no plain word."""
     base = re.split(r"[/\\]", word.rstrip("/\\"))[-1]
     return base if re.fullmatch(r"[\w.:+-]{1,60}", base) else "…"
 
 
 def usage(text: str) -> "Optional[Facts]":
-    """Give driver, PCI address, client and GPU memory in bytes of an open file of a GPU; None for other files."""
+    """Return driver, PCI address, client and GPU memory in bytes of an open file of a GPU; None for other files."""
     said = dict(re.findall(r"^(drm-[\w-]{1,60}):[ \t]*(\S.{0,80}?)[ \t]*$", text, re.MULTILINE))
     if "drm-driver" not in said:
         return None

@@ -29,7 +29,7 @@ KERNELS = "/share/jupyter/kernels"
 
 
 def probe(host: "Host") -> "Answer":
-    """Give each Python of the place once: its program, folder, kind, version, its kernels, and whether it is broken."""
+    """Yield each Python of the place once: its program, folder, kind, version, kernels, and whether it is broken."""
     found: "Dict[str, Facts]" = {}
     for path, kind in PLACES[host.row["place"]](host):
         one = described(host, path, kind)
@@ -43,7 +43,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def described(host: "Host", path: str, kind: str) -> "Optional[Facts]":
-    """Give the Python of a folder, or of a program; None where there is none, or a script in its place."""
+    """Return the Python of a folder, or of a program; None if there is none, or a script in its place."""
     by_program = host.row["place"] in BY_PROGRAM
     prefix = path.rsplit("/", 2)[0] if by_program else path.rstrip("/")
     own = mark(host, prefix)
@@ -64,20 +64,20 @@ def described(host: "Host", path: str, kind: str) -> "Optional[Facts]":
 
 
 def mark(host: "Host", prefix: str) -> "Optional[str]":
-    """Give what kind of environment a folder is, by the mark that its maker leaves in it; None where it is none."""
+    """Return what kind of environment a folder is, by the mark that its maker leaves in it; None if it is none."""
     if host.exists(prefix + "/pyvenv.cfg"):
         return "venv"
     return "conda" if host.exists(prefix + "/conda-meta") else None
 
 
 def facts(host: "Host", program: str, prefix: str, kind: str, key: str) -> "Facts":
-    """Give one Python; a ``broken`` one is a link to a program that is not there."""
+    """Return one Python; a ``broken`` one is a link to a program that is not there."""
     said = version(host, program, prefix)
     return {"key": key, "path": program, "prefix": prefix, "kind": kind, "version": said, "broken": None}
 
 
 def version(host: "Host", program: str, prefix: str) -> "Optional[str]":
-    """Give the version by pyvenv.cfg, by conda's record, by the program's name, or by the folder of its library."""
+    """Return the version by pyvenv.cfg, by conda's record, by the program's name, or by the folder of its library."""
     said = settings(host.read(prefix + "/pyvenv.cfg", MOST_TEXT) or "")
     names = [said.get("version") or said.get("version_info") or ""]
     names += [name[len("python-") :] for name in listed(host, prefix + "/conda-meta") if name.startswith("python-3")]
@@ -89,18 +89,18 @@ def version(host: "Host", program: str, prefix: str) -> "Optional[str]":
 
 
 def settings(text: str) -> "Dict[str, str]":
-    """Give the settings of a pyvenv.cfg, names in lower case."""
+    """Return the settings of a pyvenv.cfg, names in lower case."""
     rows = (line.partition("=") for line in text.splitlines())
     return {name.strip().lower(): value.strip() for name, equals, value in rows if equals}
 
 
 def listed(host: "Host", folder: str) -> "List[str]":
-    """Give the first names of a folder."""
+    """Return the first names of a folder."""
     return host.list(folder, MOST_NAMES)
 
 
 def inside(host: "Host", folder: str, tail: str = "") -> "List[str]":
-    """Give what lies in a folder, each with the tail."""
+    """Return what lies in a folder, each with the tail."""
     return ["%s/%s%s" % (folder.rstrip("/"), name, tail) for name in listed(host, folder)]
 
 
@@ -108,19 +108,19 @@ def inside(host: "Host", folder: str, tail: str = "") -> "List[str]":
 
 
 def given(host: "Host") -> "Found":
-    """Give the Pythons that are looked at in any case."""
+    """Return the Pythons that are examined in any case."""
     return ((python, "system") for python in host.row["pythons"])
 
 
 def here(host: "Host") -> "Found":
-    """Give the venvs in the folder where gpustack was started, and one level below."""
+    """Yield the venvs in the folder where gpustack was started, and one level below."""
     folder = host.row["folder"].rstrip("/")
     for path in [*(folder + "/" + name for name in (".venv", "venv", "env")), *inside(host, folder)]:
         yield path, "venv"
 
 
 def home(host: "Host") -> "Found":
-    """Give the venvs in the usual folders of the user, and those of the projects there."""
+    """Return the venvs in the usual folders of the user, and those of the projects there."""
     own, data = homes(host)
     kept = [own + "/.virtualenvs", host.env("WORKON_HOME"), data + "/virtualenvs", own + "/.cache/pypoetry/virtualenvs"]
     paths = [own + "/.venv", own + "/venv", *(path for folder in kept if folder for path in inside(host, folder))]
@@ -129,7 +129,7 @@ def home(host: "Host") -> "Found":
 
 
 def conda(host: "Host") -> "Found":
-    """Give the prefixes that conda and mamba know of, and those in their usual folders."""
+    """Return the prefixes that conda and mamba know of, and those in their usual folders."""
     own, data = homes(host)
     program = host.env("CONDA_EXE") or ""
     roots = [program.rsplit("/", 2)[0] if program.count("/") > 1 else None, host.env("MAMBA_ROOT_PREFIX")]
@@ -142,20 +142,20 @@ def conda(host: "Host") -> "Found":
 
 
 def pipx(host: "Host") -> "Found":
-    """Give the environments of pipx, one for each program."""
+    """Return the environments of pipx, one for each program."""
     own, data = homes(host)
     folders = [host.env("PIPX_HOME"), data + "/pipx", own + "/.local/pipx", "/opt/pipx"]
     return ((path, "pipx") for folder in folders if folder for path in inside(host, folder + "/venvs"))
 
 
 def uv(host: "Host") -> "Found":
-    """Give the environments of uv's tools."""
+    """Return the environments of uv's tools."""
     folders = [host.env("UV_TOOL_DIR"), homes(host)[1] + "/uv/tools"]
     return ((path, "uv tool") for folder in folders if folder for path in inside(host, folder))
 
 
 def managed(host: "Host") -> "Found":
-    """Give the Pythons that uv and pyenv have installed."""
+    """Yield the Pythons that uv and pyenv have installed."""
     own, data = homes(host)
     for folder in (host.env("UV_PYTHON_INSTALL_DIR"), data + "/uv/python"):
         yield from ((path, "uv") for path in (inside(host, folder) if folder else ()))
@@ -163,7 +163,7 @@ def managed(host: "Host") -> "Found":
 
 
 def jupyter(host: "Host") -> "Found":
-    """Give the Pythons of Jupyter's kernels; those of the environments found before it are looked for there too."""
+    """Yield the Pythons of Jupyter's kernels; those of the environments found before it are looked for there too."""
     shares = [*(folder + "/kernels" for folder in split(host.env("JUPYTER_PATH"))), homes(host)[1] + "/jupyter/kernels"]
     shares += ["/usr/local" + KERNELS, "/usr" + KERNELS, *(one + KERNELS for one in host.kept.get("prefixes", ()))]
     for share in dict.fromkeys(shares):
@@ -173,7 +173,7 @@ def jupyter(host: "Host") -> "Found":
 
 
 def system(host: "Host") -> "Found":
-    """Give the Pythons of the system and those on PATH."""
+    """Yield the Pythons of the system and those on PATH."""
     for folder in ("/usr/bin", "/usr/local/bin"):
         names = host.list(folder, MOST_NAMES * 20)  # a system has thousands of programs
         yield from ((folder + "/" + name, "system") for name in names if PROGRAM.fullmatch(name))
@@ -182,7 +182,7 @@ def system(host: "Host") -> "Found":
 
 
 def kernels(host: "Host", share: str) -> "Found":
-    """Give name and program of each kernel in a folder of kernels."""
+    """Yield name and program of each kernel in a folder of kernels."""
     for folder in inside(host, share):
         try:
             first = json.loads(host.read(folder + "/kernel.json", MOST_TEXT) or "")["argv"][0]
@@ -193,13 +193,13 @@ def kernels(host: "Host", share: str) -> "Found":
 
 
 def homes(host: "Host") -> "Tuple[str, str]":
-    """Give the user's folder, and the one for programs' data; without HOME nothing lies below it."""
+    """Return the user's folder, and the one for programs' data; without HOME nothing lies below it."""
     own = (host.env("HOME") or "/nonexistent").rstrip("/")
     return own, (host.env("XDG_DATA_HOME") or own + "/.local/share").rstrip("/")
 
 
 def split(text: "Optional[str]") -> "List[str]":
-    """Give the folders of a list such as PATH."""
+    """Return the folders of a list such as PATH."""
     return [folder.rstrip("/") for folder in (text or "").split(":") if folder.startswith("/")]
 
 

@@ -50,7 +50,7 @@ class Way:
         self.folder = None
 
     def within(self) -> "Tuple[int, str]":
-        """Return a descriptor of a folder, and the name in it; raises OSError where there is no such folder."""
+        """Return a descriptor of a folder, and the name in it; raises OSError if there is no such folder."""
         self._enter(len(self.done) - 1)
         if self.folder is None:
             raise self.error
@@ -156,7 +156,7 @@ def about(root: str, path: str) -> "Tuple[os.stat_result, bool, bool]":
 
 
 def runs(root: str, path: str) -> bool:
-    """Tell whether a path leads to a program."""
+    """Return whether a path leads to a program."""
 
     def look(folder: int, name: str) -> bool:
         kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
@@ -173,12 +173,12 @@ def _may(what: int, folder: int, name: str) -> bool:
 
 
 def link(root: str, path: str) -> str:
-    """Return what a link says; raises OSError where it is none."""
+    """Return what a link says; raises OSError if it is none."""
     return str(within(root, path, lambda folder, name: os.readlink(name, dir_fd=folder), follow=False))
 
 
 def names(root: str, folder: str, most: "Optional[int]") -> "List[str]":
-    """Return the names in a folder, so many at most or all; raises OSError where it cannot be listed."""
+    """Return the names in a folder, so many at most or all; raises OSError if it cannot be listed."""
     handle = opened(root, folder)
     try:
         with os.scandir(handle) as entries:

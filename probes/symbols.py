@@ -41,7 +41,7 @@ class Offers:
             raise ValueError("the table of names ends too early")
 
     def has(self, name: bytes) -> bool:
-        """Tell whether the library offers this name."""
+        """Return whether the library offers this name."""
         wanted = hashed(name)
         at = self.buckets[wanted % len(self.buckets)] - self.first
         while 0 <= at < len(self.chain):
@@ -55,7 +55,7 @@ class Offers:
 
 
 def hashed(name: bytes) -> int:
-    """Give the number of a name, as GNU's linkers reckon it."""
+    """Return the number of a name, as GNU's linkers reckon it."""
     found = 5381
     for letter in name:
         found = (found * 33 + letter) & MASK
@@ -63,7 +63,7 @@ def hashed(name: bytes) -> int:
 
 
 def offers(host: "Host", path: str) -> "Optional[Offers]":
-    """Give what a library offers, or None where that cannot be read."""
+    """Return what a library offers, or None if that cannot be read."""
     try:
         data = _table(host, path, HASHES, MOST_HASHES)
         return Offers(data) if data else None
@@ -72,7 +72,7 @@ def offers(host: "Host", path: str) -> "Optional[Offers]":
 
 
 def wanted(host: "Host", path: str, names: "re.Pattern[bytes]") -> "Optional[List[bytes]]":
-    """Give the names of this kind that a file needs others to offer; None where they cannot be read or are too many."""
+    """Return the names of this kind that a file needs others to offer; None if they cannot be read or are too many."""
     elf = host.shared("elf.py")
     take = elf["reader"](host, path)
     try:
@@ -95,7 +95,7 @@ def wanted(host: "Host", path: str, names: "re.Pattern[bytes]") -> "Optional[Lis
 
 
 def _own(take: "Take", sections: "List[Tuple[int, int, int, int, int]]") -> int:
-    """Give the number of the first name that the file itself offers; a large one where no table says so."""
+    """Return the number of the first name that the file itself offers; a large one where no table says so."""
     place = next((part[2] for part in sections if part[1] == HASHES), None)
     head = take(place, HEAD.size) if place is not None else None
     return HEAD.unpack(head)[1] if head and len(head) == HEAD.size else MOST_SYMBOLS
@@ -109,7 +109,7 @@ def _table(host: "Host", path: str, kind: int, most: int) -> "Optional[bytes]":
 
 
 def _sections(elf: "Facts", take: "Take") -> "List[Tuple[int, int, int, int, int]]":
-    """Give the sections of a file of 64 bits whose bytes lie as this machine's do; others are left alone."""
+    """Return the sections of a file of 64 bits whose bytes lie as this machine's do; others are left alone."""
     file = elf["Binary"](take)
     if not file.wide or file.order != "<" or sys.byteorder != "little":
         raise ValueError("not laid out as this machine's own files")

@@ -49,7 +49,7 @@ class Ear(logging.Handler):
 
 
 def run(host: "Host", work: "Callable[[Facts], None]") -> "Facts":
-    """Give what came of the work, which fills the facts as it goes; an error is reported in its own words."""
+    """Return what came of the work, which fills the facts as it goes; an error is reported in its own words."""
     facts: "Facts" = {"ran": False, "ok": False, "device": None, "error": None, "failed_at": None, "versions": {}}
     step(host, facts, "import")
     ear = Ear()
@@ -80,13 +80,13 @@ def step(host: "Host", facts: "Facts", name: str) -> None:
 
 
 def variables(**wanted: str) -> None:
-    """Set variables of this process that its user has not set: mostly where caches are, since nothing is to stay."""
+    """Set variables of this process that its user has not set: usually where caches are, since nothing is to stay."""
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
 
 
 def gpu(host: "Host", facts: "Facts") -> "Any":
-    """Give the first GPU that CUDA shows, made current; None where there is none, and then facts say why."""
+    """Return the first GPU that CUDA shows, made current; None if there is none, and then facts say why."""
     found, why = host.shared("cuda_device.py")["find"](host)
     if found is None:
         facts["unavailable"] = why
@@ -97,7 +97,7 @@ def gpu(host: "Host", facts: "Facts") -> "Any":
 
 @contextmanager
 def scratch() -> "Iterator[str]":
-    """Give a folder for what a library would keep, its temporary files too; then it is removed, as far as it can be."""
+    """Yield a folder for what a library would keep, its temporary files too; it is removed afterwards, if possible."""
     before, folder = tempfile.tempdir, tempfile.mkdtemp(prefix="gpustack-")
     tempfile.tempdir = folder
     try:
@@ -108,7 +108,7 @@ def scratch() -> "Iterator[str]":
 
 
 def torch_gpu(torch: "Any", facts: "Facts") -> bool:
-    """Tell whether this torch can use a GPU, which facts then name; else they say why not, in its own words."""
+    """Return whether this torch can use a GPU, which facts then name; else they say why not, in its own words."""
     for name in ("cuda", "xpu"):
         module = torch.value(name)
         if module is not None and module.is_available():
@@ -119,7 +119,7 @@ def torch_gpu(torch: "Any", facts: "Facts") -> bool:
 
 
 def first(error: BaseException) -> str:
-    """Give kind and first line of what was raised: of what is behind it, where it only wraps that."""
+    """Return kind and first line of what was raised: of what is behind it, where it only wraps that."""
     inner = getattr(error, "inner_exception", None)  # torch.compile
     if isinstance(inner, BaseException) and inner is not error:
         return first(inner)
@@ -129,13 +129,13 @@ def first(error: BaseException) -> str:
 
 
 def kind(error: BaseException) -> str:
-    """Give the class of what was raised; one of ours only hands on what a library written in C answered."""
+    """Return the class of what was raised; one of ours only hands on what a library written in C answered."""
     ours = type(error).__module__.startswith("gpustack")
     return "" if ours else type(error).__name__ + ": "
 
 
 def words(error: BaseException) -> "Iterator[str]":
-    """Give all that was raised: the error as it stands, and what it came from."""
+    """Yield all that was raised: the error as it stands, and what it came from."""
     one: "Optional[BaseException]" = error
     for _ in range(MOST_CAUSES):
         if one is None:
@@ -145,7 +145,7 @@ def words(error: BaseException) -> "Iterator[str]":
 
 
 def told(error: BaseException) -> str:
-    """Give the text of an error; some libraries fail at making theirs."""
+    """Return the text of an error; some libraries fail at making theirs."""
     try:
         return str(error)
     except Exception as worse:  # noqa: BLE001 - whatever came of asking, the kind is known
@@ -153,7 +153,7 @@ def told(error: BaseException) -> str:
 
 
 def loaded(host: "Host") -> "Dict[str, List[str]]":
-    """Give the files of each library that are mapped into this process; a file counts for the longest name it bears."""
+    """Return the files of each library mapped into this process; a file counts for the longest name it bears."""
     found: "Dict[str, List[str]]" = {}
     for name in LIBRARIES:
         own = re.compile(re.escape(name) + (r"[._-]" if name == "libcudnn" else r"[.-]"))
@@ -164,7 +164,7 @@ def loaded(host: "Host") -> "Dict[str, List[str]]":
 
 
 def matrices() -> "Tuple[Matrix, Matrix, Matrix]":
-    """Give two square matrices of -1, 0 and 1, and their product, whose numbers are small enough for bfloat16."""
+    """Return two square matrices of -1, 0 and 1, and their product, whose numbers are small enough for bfloat16."""
     span = range(SIDE)
     left = [[(row * 31 + column * 17 + row * column) % 11 % 3 - 1 for column in span] for row in span]
     right = [[(row * 5 + column * column + row * column * 3) % 13 % 3 - 1 for column in span] for row in span]
@@ -173,7 +173,7 @@ def matrices() -> "Tuple[Matrix, Matrix, Matrix]":
 
 
 def vectors() -> "Tuple[int, List[int], List[int], List[int]]":
-    """Give a factor and two vectors of small whole numbers, and factor times the one plus the other."""
+    """Return a factor and two vectors of small whole numbers, and factor times the one plus the other."""
     left = [number % 29 - 14 for number in range(LENGTH)]
     right = [number * 7 % 31 for number in range(LENGTH)]
     return FACTOR, left, right, [FACTOR * one + other for one, other in zip(left, right)]

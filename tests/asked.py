@@ -89,7 +89,7 @@ def read(machines: Iterable[Facts]) -> frozenset[Fact]:
         return Asked(dict(held), facts.component, (), into) if isinstance(facts, Asked) else held
 
     def subject(*, component: str, held: Mapping[str, JsonValue], **named: Any) -> Subject:  # noqa: ANN401 - of any field
-        noted = Asked(dict(held), component, (), into)  # some are put together anew, and would note nothing
+        noted = Asked(dict(held), component, (), into)  # some are put together again, and would note nothing
         if named.get("gpu") is held:
             named["gpu"] = noted
         return Subject(component=component, held=noted, **named)

@@ -39,7 +39,7 @@ NAMED = ("key", "version", "build", "path", "environment", "status")
 def seen(
     component: str, *copies: Mapping[str, object], reason: str | None = None, status: str | None = None
 ) -> Component:
-    """Give a component with these copies, as the probes' answers would make it; without copies it is absent."""
+    """Return a component with these copies, as the probes' answers would make it; without copies it is absent."""
     instances = tuple(_copy(number, copy) for number, copy in enumerate(copies))
     used = next((copy for copy in instances if copy.status is Status.PRESENT), None)
     best = Status.PRESENT if used else Status.FAILED if instances else Status.ABSENT
@@ -80,7 +80,7 @@ def _text(said: Mapping[str, object], name: str) -> str | None:
 def machine(
     *components: Component, container: str | None = None, wsl: bool = False, pythons: Iterable[str] = ()
 ) -> Facts:
-    """Give the facts of a machine with these components."""
+    """Return the facts of a machine with these components."""
     return Facts(
         taken="2026-11-21T10:00:00+00:00",
         host=Host(os="Ubuntu 24.04.3 LTS", kernel="6.8.0-50-generic", machine="x86_64", container=container, wsl=wsl),
@@ -90,14 +90,14 @@ def machine(
 
 
 def merged(facts: Facts, *components: Component, drop: Iterable[str] = (), unseen: Iterable[Unseen] = ()) -> Facts:
-    """Give the facts with these components in the place of those of the same id, and without those to drop."""
+    """Return the facts with these components instead of those of the same id, and without those to drop."""
     new = {one.id: one for one in components}
     kept = [new.pop(one.id, one) for one in facts.components if one.id not in drop]
     return replace(facts, components=(*kept, *new.values()), not_seen=(*facts.not_seen, *unseen))
 
 
 def kernel(**facts: object) -> Component:
-    """Give the kernel of an ordinary Ubuntu machine."""
+    """Return the kernel of an ordinary Ubuntu machine."""
     release = facts.pop("release", "6.8.0-50-generic")
     common = {"version": release, "release": release, "os_id": "ubuntu", "modules_tree": True, "secure_boot": False}
     return seen("linux-kernel", {**common, **facts})
@@ -106,7 +106,7 @@ def kernel(**facts: object) -> Component:
 def pci(
     driver: str | None = "nvidia", device: str = H200, at: str = PCI, vendor: str = "nvidia", **facts: object
 ) -> dict[str, object]:
-    """Give one GPU on the bus."""
+    """Return one GPU on the bus."""
     link = {"speed": 32.0, "width": 16, "max_speed": 32.0, "max_width": 16}
     common = {
         "key": at,
@@ -120,7 +120,7 @@ def pci(
 
 
 def gpu(name: str = "NVIDIA H200", cc: str = "9.0", at: str = PCI, **facts: object) -> dict[str, object]:
-    """Give one GPU as NVML tells of it, in good health."""
+    """Return one GPU as NVML tells of it, in good health."""
     common = {
         "key": f"GPU-00000000-0000-0000-0000-{at[-7:-5]}0000000000",
         "uuid": f"GPU-00000000-0000-0000-0000-{at[-7:-5]}0000000000",
@@ -137,7 +137,7 @@ def gpu(name: str = "NVIDIA H200", cc: str = "9.0", at: str = PCI, **facts: obje
 
 
 def module(release: str | None = "580.95.05", disk: str | None = "580.95.05", **facts: object) -> Component:
-    """Give nvidia.ko, loaded and on disk in these releases."""
+    """Return nvidia.ko, loaded and on disk in these releases."""
     if release is None and disk is None:
         return seen("nvidia.ko")
     nodes = [
@@ -159,14 +159,14 @@ def module(release: str | None = "580.95.05", disk: str | None = "580.95.05", **
 
 
 def driver(release: str | None = "580.95.05", **facts: object) -> Component:
-    """Give the driver's libraries."""
+    """Return the driver's libraries."""
     if release is None:
         return seen("nvidia-driver")
     return seen("nvidia-driver", {"version": release, "libcuda": release, "libnvidia_ml": release, **facts})
 
 
 def nvml(release: str = "580.95.05", cuda: int = 13000, count: int = 1, **facts: object) -> Component:
-    """Give NVML, started."""
+    """Return NVML, started."""
     common = {
         "version": release,
         "code": 0,
@@ -178,14 +178,14 @@ def nvml(release: str = "580.95.05", cuda: int = 13000, count: int = 1, **facts:
 
 
 def nvml_error(code: int, name: str) -> Component:
-    """Give NVML, refusing."""
+    """Return NVML, refusing."""
     return seen("nvml", {"status": "failed", "code": code, "code_name": name, "error": name})
 
 
 def libcuda(
     cuda: int = 13000, release: str = "580.95.05", cc: str | None = "9.0", init: int = 0, **facts: object
 ) -> Component:
-    """Give libcuda, started, or with cuInit's error."""
+    """Return libcuda, started, or with cuInit's error."""
     devices = [{"ordinal": 0, "pci": PCI, "cc": cc}] if cc and init == 0 else []
     common = {
         "version": release,
@@ -204,14 +204,14 @@ def libcuda(
 
 
 def uvm(release: str | None = "580.95.05", **facts: object) -> Component:
-    """Give nvidia-uvm.ko, loaded in this release."""
+    """Return nvidia-uvm.ko, loaded in this release."""
     return seen(
         "nvidia-uvm.ko", {"version": release, "loaded": release is not None, "version_loaded": release, **facts}
     )
 
 
 def log(*lines: str, xids: Iterable[Mapping[str, object]] = (), modules: Iterable[str] = ()) -> Component:
-    """Give the kernel's log."""
+    """Return the kernel's log."""
     return seen(
         "kernel-log",
         {
@@ -227,7 +227,7 @@ def log(*lines: str, xids: Iterable[Mapping[str, object]] = (), modules: Iterabl
 def torch(
     version: str = "2.11.0", build: str | None = "cu130", cuda: str | None = "13.0", **facts: object
 ) -> Component:
-    """Give PyTorch in the target Python."""
+    """Return PyTorch in the target Python."""
     archs = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"] if cuda else []
     common: dict[str, object] = {
         "version": f"{version}+{build}" if build else version,
@@ -244,25 +244,25 @@ def torch(
 
 
 def onnxruntime(build: str = "cpu", version: str = "1.30.0", **facts: object) -> Component:
-    """Give ONNX Runtime in the target Python."""
+    """Return ONNX Runtime in the target Python."""
     path = "/opt/venv/lib/python3.12/site-packages/onnxruntime"
     return seen("onnxruntime", {"version": version, "build": build, "path": path, "environment": PYTHON, **facts})
 
 
 def jax(build: str = "cuda13", version: str = "0.11.2", **facts: object) -> Component:
-    """Give JAX in the target Python."""
+    """Return JAX in the target Python."""
     plugins = {f"jax-{build}-plugin": version, f"jax-{build}-pjrt": version} if build != "cpu" else {}
     common = {"version": version, "build": build, "environment": PYTHON, "jaxlib": version, "plugins": plugins}
     return seen("jax", {**common, **facts})
 
 
 def python(version: str = "3.12.3", glibc: str = "2.39") -> Component:
-    """Give the target Python."""
+    """Return the target Python."""
     return seen("python", {"key": PYTHON, "version": version, "path": PYTHON, "environment": PYTHON, "glibc": glibc})
 
 
 def healthy(*others: Component) -> Facts:
-    """Give an ordinary machine with one H200, its driver, and whatever else is named."""
+    """Return an ordinary machine with one H200, its driver, and whatever else is named."""
     cards = next((one for one in others if one.id == "gpu" and one.instances), seen("gpu", gpu()))
     asked = libcuda(cc=str(cards.instances[0].facts.get("cc", "9.0")))
     driven = (kernel(), log(), seen("pci-display", pci()), module(), uvm(), driver(), nvml(), asked)
@@ -270,27 +270,27 @@ def healthy(*others: Component) -> Facts:
 
 
 def on(release: str, cuda: int, *others: Component, cc: str = "8.6", name: str = "NVIDIA RTX A6000") -> Facts:
-    """Give an ordinary machine on this driver, with this GPU."""
+    """Return an ordinary machine on this driver, with this GPU."""
     loaded = (module(release, release), uvm(release))
     parts = (*loaded, driver(release), nvml(release, cuda), libcuda(cuda, release, cc))
     return healthy(*parts, seen("gpu", gpu(name, cc)), seen("pci-display", pci(device="0x2230")), *others)
 
 
 def report(facts: Facts, purpose: Purpose = Purpose.ANY) -> Report:
-    """Give the judge's report."""
+    """Return the judge's report."""
     return judge(facts, MATRIX, purpose)
 
 
 def found(facts: Facts, finding: str, purpose: Purpose = Purpose.ANY) -> Finding | None:
-    """Give the first finding of this id, or None."""
+    """Return the first finding of this id, or None."""
     return next((one for one in report(facts, purpose).findings if one.id == finding), None)
 
 
 def ids(facts: Facts, purpose: Purpose = Purpose.ANY) -> set[str]:
-    """Give the ids of all findings."""
+    """Return the ids of all findings."""
     return {one.id for one in report(facts, purpose).findings}
 
 
 def roots(facts: Facts, purpose: Purpose = Purpose.ANY) -> tuple[str, ...]:
-    """Give the root causes."""
+    """Return the root causes."""
     return report(facts, purpose).verdict.root_causes

@@ -12,11 +12,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from gpustack.diagnose import engine
 from gpustack.imports.gathered import Gathered
@@ -28,14 +32,39 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Unseen
 
 # Machines that run tests beside other work draw slowly; slowness of the drawing is no property of ours. The same is
-# drawn each time, so that a change is judged by what it changed; nox -s wide draws anew, and much more.
+# drawn each time, so that a change is judged by what it changed; nox -s wide draws again, and much more.
 SLOW = [HealthCheck.too_slow]
 settings.register_profile("same", deadline=None, max_examples=20, derandomize=True, suppress_health_check=SLOW)
 settings.register_profile("wide", deadline=None, max_examples=2000, suppress_health_check=SLOW)
 settings.load_profile("same")
+# Hypothesis draws the constants of whatever modules of ours have been imported by then, which differs from process to
+# process: with the profile "same" it draws none of them. It has no setting for this; tests/test_suite.py holds it.
+COLLECT = providers._get_local_constants  # noqa: SLF001 - there is no other way
 
 FAKES = Path(__file__).parent / "fakes"
+SYNTAX = "rfc3987_syntax"
 LEAVE = posix._exit  # noqa: SLF001 - the system's own; coverage has its own in place of os._exit
+
+
+def postponed() -> ModuleType:
+    """Return a stand-in that imports the real module when it is asked: it builds 38 grammars, and is seldom asked.
+
+    jsonschema imports it, in each process that holds something to a schema, for internationalised addresses alone.
+    """
+    module = ModuleType(SYNTAX)
+
+    def is_valid_syntax(*given: str) -> bool:
+        if sys.modules.get(SYNTAX) is module:
+            del sys.modules[SYNTAX]
+        return bool(import_module(SYNTAX).is_valid_syntax(*given))
+
+    vars(module).update(is_valid_syntax=is_valid_syntax)
+    return module
+
+
+def constants() -> Constants:
+    """Return the constants of ours that are drawn beside others: none where the same is to be drawn each time."""
+    return Constants() if settings.get_current_profile_name() == "same" else COLLECT()
 
 
 def pytest_configure() -> None:
@@ -45,21 +74,24 @@ def pytest_configure() -> None:
     A shell starts what it runs in the background deaf to Ctrl-C, and children inherit that: ours are to hear it.
     What was compiled is kept, whatever the shell says: thousands of children would each compile every module otherwise.
     """
+    vars(providers).update(_get_local_constants=constants)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait: the workers want the cores
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(100_000, 50, 100)
-    for programs in ("probes", "microbench"):  # as an installer does: hundreds of children would each compile them
-        compileall.compile_dir(FAKES.parents[1] / programs, quiet=2)
     if "PYTEST_XDIST_WORKER" not in os.environ:
+        for programs in ("gpustack", "probes", "microbench", "tools"):  # as an installer does, for all that start later
+            compileall.compile_dir(FAKES.parents[1] / programs, quiet=2, workers=0)
         tables.prepare()
+    sys.modules.setdefault(SYNTAX, postponed())
     subprocess.Popen = warm.Popen  # type: ignore[misc]  # which run() and all others start with
     os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", LEAVE))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Give one worker more than there are cores: they wait a part of their time, for children that hang on purpose."""
+    """Return one worker more than there are cores: they spend part of their time waiting for hanging children."""
     return 1 + (os.cpu_count() or 1)
 
 
@@ -68,7 +100,15 @@ def pytest_collection() -> Iterator[None]:
     """Collect uncounted, once all that is to be counted has been imported."""
     counting.import_all()
     with counting.uncounted():
-        return (yield)
+        result = yield
+    gc.collect()
+    gc.freeze()  # modules and tests are kept until the end, where pytest would walk over them again and again
+    return result
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest: at the end all others would wait for it."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -114,7 +154,7 @@ def any_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def compile_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Give a function that compiles one C file of ``tests/fakes`` to a shared library and gives its path."""
+    """Return a function that compiles one C file of ``tests/fakes`` to a shared library and gives its path."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         leave_out("no C compiler here: stand-in libraries cannot be built")
@@ -135,13 +175,13 @@ def compile_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
 
 @pytest.fixture(scope="session")
 def nvml(compile_library: Callable[..., Path]) -> StandIn:
-    """Give a stand-in for the NVML of a driver of today."""
+    """Return a stand-in for the NVML of a driver of today."""
     return StandIn(compile_library("libnvidia_ml.c", SONAME))
 
 
 @pytest.fixture(scope="session")
 def old_nvml(compile_library: Callable[..., Path]) -> StandIn:
-    """Give a stand-in for the NVML of an old driver."""
+    """Return a stand-in for the NVML of an old driver."""
     return StandIn(compile_library("libnvidia_ml.c", SONAME, "-DOLD"))
 
 

@@ -1,4 +1,4 @@
-"""Machines drawn from the schema of facts: every component, each fact of its type, mostly as it was seen somewhere."""
+"""Machines drawn from the schema of facts: every component, each fact of its type, usually as it was seen somewhere."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _TRUE, _AMONG = engine._found, another_environment.among  # noqa: SLF001 - for o
 
 
 def slim(held: Any) -> Any:  # noqa: ANN401 - JSON
-    """Give the JSON without what is empty, which reads the same; facts stay as they are."""
+    """Return the JSON without what is empty, which reads the same; facts stay as they are."""
     if isinstance(held, dict):
         return {
             name: one if name in {"facts", "values"} else slim(one)
@@ -81,6 +81,6 @@ def size(facts: dict[str, Any]) -> int:
 
 
 def kept(facts: dict[str, Any]) -> dict[str, Any]:
-    """Give the slim facts of one rule."""
+    """Return the slim facts of one rule."""
     made: dict[str, Any] = slim(facts)
     return made

@@ -91,7 +91,7 @@ def machine(**lists: list[Any]) -> dict[str, Any]:
 
 
 def crowded(count: int, *names: str) -> dict[str, Any]:
-    """Give a machine with so many copies of each of these components."""
+    """Return a machine with so many copies of each of these components."""
     said = machine()
     for one in said["components"]:
         if one["id"] in names:
@@ -110,7 +110,7 @@ def test_the_largest_machine_that_is_read_is_judged_in_a_bounded_time(tmp_path: 
 
 
 def over() -> Iterator[tuple[dict[str, Any], str]]:
-    """Give a machine with one thing too many, and what is said of it."""
+    """Yield a machine with one thing too many, and what is said of it."""
     component = {"id": "a", "layer": "library", "status": "present"}
     yield machine(components=[component] * 1001), "holds 1001 components; no machine has more than 1000"
     yield machine(environments=[{"python": "p"}] * 2001), "2001 environments"
@@ -152,7 +152,7 @@ def test_json_within_a_text_is_read_at_any_length_up_to_the_bound() -> None:
 
 @pytest.mark.parametrize(("size", "report"), [(100, ""), (10, '{"schema": "gpustack.report/1", "findings": []}\n')])
 def test_a_log_of_100_mb_is_read_and_one_with_a_report_in_it(size: int, report: str, tmp_path: Path) -> None:
-    """Logs are long and mostly say one thing; of what is long, what matters is read, and the report says so."""
+    """Logs are long and usually say one thing; of what is long, what matters is read, and the report says so."""
     path, line = tmp_path / "log.txt", "[1.0] usb 1-1: new high-speed USB device, number 5, of many, in this log {\n"
     with path.open("w") as file:
         file.write(line * 10_000 + report + XID)

@@ -24,7 +24,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "examples"
 PAGE = FOLDER / "README.md"
 BEGIN = "## Fixed with the first screen alone\n"
 INTRO = """
-Each transcript is what somebody who has never seen gpustack does: read the screen, type the commands under *Fix*,
+Each transcript is what someone who has never seen gpustack does: read the screen, type the commands under *Fix*,
 then the one under *Check*. The commands ran on stand-ins: what each would change was changed in the recorded facts,
 and the doctor judged them again.
 """

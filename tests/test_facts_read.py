@@ -78,8 +78,8 @@ UNREAD: Mapping[str, Mapping[str, str]] = {
         "python": "libstdcxx.path libstdcxx.glibcxx",
         "opencl": "icds[].loads",
     },
-    "wheels: a free-threaded Python, musl, copies left behind or shadowed": {
-        "python": "musl leftovers[]",
+    "wheels: a free-threaded Python, copies left behind or shadowed": {
+        "python": "leftovers[]",
         "distribution": "shadowed_by built_for.*[]",
         "packages": "duplicates.*[]",
     },
@@ -111,7 +111,7 @@ def blocks() -> Iterator[tuple[str, str, bool, frozenset[str]]]:
 
 @pytest.fixture(scope="session")
 def read(tmp_path_factory: pytest.TempPathFactory) -> frozenset[tuple[str, str]]:
-    """Give the rows that some rule reads, by block and path."""
+    """Return the rows that some rule reads, by block and path."""
     return sharing.worked_out(tmp_path_factory, "what rules read", read_by_rules)
 
 

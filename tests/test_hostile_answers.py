@@ -33,7 +33,7 @@ FORMS = ("text", *READERS)
 
 
 def heard(folder: Path, *lines: str) -> tuple[dict[str, Component], tuple[Unseen, ...]]:
-    """Give what comes of a child that prints these lines, each the answer to a question of its own."""
+    """Return what comes of a child that prints these lines, each the answer to a question of its own."""
     (folder / "program.py").write_text(PROGRAM)
     (folder / "lines").write_text(json.dumps(lines))
     asked = tuple(SYSTEMS[one] for one in ("libcuda", "nvml", "gpu", "cudnn")[: len(lines)])
@@ -44,7 +44,7 @@ def heard(folder: Path, *lines: str) -> tuple[dict[str, Component], tuple[Unseen
 
 
 def facts(folder: Path, said: str) -> Mapping[str, object]:
-    """Give the facts of the one copy that a child tells of in this JSON."""
+    """Return the facts of the one copy that a child tells of in this JSON."""
     components, _ = heard(folder, f'{{"id": "libcuda", "status": "present", "instances": [{said}]}}')
     assert components["libcuda"].status is Status.PRESENT
     return components["libcuda"].instances[0].facts

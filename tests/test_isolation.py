@@ -1,4 +1,4 @@
-"""Hostile folders: modules and tools planted where somebody is, or in PYTHONPATH, are not run by any command.
+"""Hostile folders: modules and tools planted where someone is, or in PYTHONPATH, are not run by any command.
 
 What is planted writes down that it ran, and then is what it replaces, so that whoever ran it goes on. A Python that is
 started with PYTHONPATH imports from there by itself (``sitecustomize``), before any line of ours: what each Python does
@@ -103,14 +103,14 @@ class Trap:
         )
 
     def ran(self) -> set[tuple[str, str]]:
-        """Give what of the planted ran, and in which Python."""
+        """Return what of the planted ran, and in which Python."""
         lines = (line.partition(" ") for line in self.mark.read_text().splitlines())
         return {(name, program) for name, _, program in lines}
 
 
 @pytest.fixture(scope="module")
 def trap(tmp_path_factory: pytest.TempPathFactory) -> Trap:
-    """Give the trap, with nothing that leads to it but that one is in its folder and has . on PATH."""
+    """Return the trap, with nothing that leads to it but that one is in its folder and has . on PATH."""
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("hostile")
     mark = home / "mark"
     for name in (*STANDARD, *OTHERS):
@@ -127,7 +127,7 @@ def trap(tmp_path_factory: pytest.TempPathFactory) -> Trap:
 
 @pytest.fixture(scope="module")
 def poisoned(trap: Trap) -> Trap:
-    """Give the trap with PYTHONPATH leading to it, by its name and by that of the working folder."""
+    """Return the trap with PYTHONPATH leading to it, by its name and by that of the working folder."""
     path = os.pathsep.join(("", ".", str(trap.folder)))
     return Trap(folder=trap.folder, mark=trap.mark, environ={**trap.environ, "PYTHONPATH": path})
 
@@ -173,14 +173,14 @@ def test_as_a_module_python_alone_imports_from_the_working_folder(command: str, 
 
 
 def beyond(trap: Trap, ran: set[tuple[str, str]], command: str) -> set[tuple[str, str]]:
-    """Give what ran beyond what its Python runs itself, and beyond the frameworks that are to be imported."""
+    """Return what ran beyond what its Python runs itself, and beyond the frameworks that are to be imported."""
     asked = SCRIPT | (FRAMEWORKS if "--deep" in command or "--framework" in command else set())
     return {(name, program) for name, program in ran if name not in asked | itself(trap.folder, trap.mark, program)}
 
 
 @cache
 def itself(folder: Path, mark: Path, program: str) -> frozenset[str]:
-    """Give what of the planted a Python imports of its own accord."""
+    """Return what of the planted a Python imports of its own accord."""
     bare = Trap(folder=folder, mark=mark, environ={"PYTHONPATH": str(folder)})
     if program != "tool":
         bare.run(program, "-c", "pass")

@@ -66,7 +66,7 @@ def run(command: str, *, before: str = "", **environ: str) -> subprocess.Complet
 
 
 def well(done: subprocess.CompletedProcess[str], codes: tuple[int, ...]) -> bool:
-    """Tell whether it is a report with one of these codes, or one clear line where there is none."""
+    """Return whether it is a report with one of these codes, or one clear line where there is none."""
     said = done.stderr.splitlines()
     assert "internal error" not in done.stderr, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
@@ -87,7 +87,7 @@ def test_the_working_folder_may_be_deleted(command: str, tmp_path: Path) -> None
 @wide
 @pytest.mark.parametrize(("command", "files"), [*((one, 5) for one in commands("files")), ("doctor", 6), ("doctor", 8)])
 def test_hardly_a_file_may_be_opened(command: str, files: int, tmp_path: Path) -> None:
-    """With fewer than five Python itself does not start; what could not be looked at is unknown, never well.
+    """With fewer than five Python itself does not start; what could not be examined is unknown, never well.
 
     In CI a sample of the commands, see ``commands``.
     """
@@ -102,7 +102,7 @@ def test_hardly_a_file_may_be_opened(command: str, files: int, tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a library that puts the clock forward in whoever preloads it."""
+    """Return a library that puts the clock forward in whoever preloads it."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or sys.platform != "linux":
         leave_out("there is no C compiler")

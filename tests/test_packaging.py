@@ -35,21 +35,13 @@ def run(*argv: str | Path, cwd: Path | None = None) -> str:
 
 
 def fresh(folder: Path) -> Path:
-    """Give the Python of a new environment; what is installed there is installed by the pip that we have."""
+    """Return the Python of a new environment, without pip."""
     venv.create(folder, with_pip=False, symlinks=True)
     return folder / "bin" / "python"
 
 
-def pip(python: Path, *arguments: str | Path) -> str:
-    return run(sys.executable, "-m", "pip", "--python", python, *arguments)
-
-
 def install(python: Path, *what: str | Path) -> None:
-    pip(python, "install", "-q", "--no-compile", *what)
-
-
-def quickly(python: Path, *what: str) -> None:
-    """Install what a test needs and does not ask about."""
+    """Install with uv: what pip makes of it is tried in tests/test_command_blocks.py."""
     run(sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, *what)
 
 
@@ -59,7 +51,7 @@ def site_packages(python: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a copy of what a checkout holds, so that no build writes into ours."""
+    """Return a copy of what a checkout holds, so that no build writes into ours."""
     copy = tmp_path_factory.mktemp("checkout") / "gpustack"
     copy.mkdir()
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
@@ -72,7 +64,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the wheel that is built from the source distribution."""
+    """Return the wheel that is built from the source distribution."""
     out = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", out, source)
     (built,) = out.glob("*.whl")
@@ -126,10 +118,10 @@ def test_uv_sync_works(source: Path, tmp_path: Path) -> None:
 def test_the_bench_extra_leaves_the_bindings_of_the_patient_where_they_are(wheel: Path, tmp_path: Path) -> None:
     """The metapackage cuda-python would move them: docs/decisions/0002."""
     python = fresh(tmp_path / "env")
-    quickly(python, "cuda-bindings==12.9.4")
+    install(python, "cuda-bindings==12.9.4")
     install(python, f"{wheel}[bench]")
-    assert "cuda-bindings==12.9.4\n" in pip(python, "freeze")
+    assert "cuda-bindings==12.9.4\n" in run(sys.executable, "-m", "uv", "pip", "freeze", "--python", python)
     assert run(python, "-c", "import cuda.core; print(cuda.core.__version__)").startswith("1.")
-    quickly(python, "pytest", "pytest-rerunfailures", "pytest-timeout", "hypothesis")
+    install(python, "pytest", "pytest-rerunfailures", "pytest-timeout", "hypothesis")
     stand_in = ("-m", "pytest", "-p", "no:cacheprovider", "tests/bench/test_stand_in.py")
     assert "passed" in run(python, *stand_in, "-v", "-k", "older_drivers or all_nine", cwd=REPO)

@@ -1,4 +1,4 @@
-"""A text that is put in the place of another is taken as it is: a backslash in it is no escape of an expression."""
+"""A text that is put instead of another is taken as it is: a backslash in it is no escape of an expression."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPLACES = ("sub", "subn")
 
 
 def unsafe(source: str) -> list[int]:
-    """Give the lines on which an expression replaces something by a text that is not written there.
+    """Return the lines on which an expression replaces something by a text that is not written there.
 
     A replacement is a literal, a lambda or a function of the same file. An expression's method that is handed on
     without being called must be given a lambda at once: ``partial(pattern.sub, lambda match: …)``.

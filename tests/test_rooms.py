@@ -30,7 +30,7 @@ ROOMS = {
     "bench": {"model", "matrix", "collect"},
     "policy": {"model", "matrix", "diagnose", "compare", "bench"},
     "trace": {"model", "matrix", "collect", "bench", "snapshots"},
-    "fleet": {"model", "matrix", "diagnose", "snapshots"},
+    "fleet": {"model", "matrix", "diagnose", "snapshots", "plugins"},
     "report": {"model"},
     "plugins": {"model", "matrix", "collect", "imports", "diagnose"},
     "library": {
@@ -58,7 +58,7 @@ ROOT = {
     "errors": set(),
     "interrupting": set(),
     "pytest_plugin": {"collect", "matrix", "model"},
-    "selftest": {"collect", "diagnose", "model", "snapshots"},
+    "selftest": {"collect", "diagnose", "model", "snapshots", "plugins"},
 }
 EVERYWHERE = {"", "assets", "errors", "interrupting"}
 HIDDEN_FROM_RULES = {"os", "subprocess", "pathlib", "socket", "shutil", "tempfile", "platform", "importlib", "time"}
@@ -95,7 +95,7 @@ def within(module: str, rooms: set[str]) -> bool:
 
 
 def room_of(module: str) -> str:
-    """Give the room of a module, or the module itself where it stands at the root; empty for the package."""
+    """Return the room of a module, or the module itself where it stands at the root; empty for the package."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 and (REPO / "gpustack" / parts[1]).exists() else (parts[1:2] or [""])[0]
 

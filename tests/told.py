@@ -17,7 +17,7 @@ REPO = Path(__file__).resolve().parent.parent
 
 
 def load(name: str) -> dict[str, Any]:
-    """Give the names that a file under ``probes/`` defines, run as the probe runner runs it."""
+    """Return the names that a file under ``probes/`` defines, run as the probe runner runs it."""
     path = REPO / "probes" / name
     names: dict[str, Any] = {"__name__": "gpustack_probe", "__file__": str(path)}
     exec(compile(path.read_text("utf-8"), str(path), "exec"), names)  # noqa: S102 - our own probe, as the runner runs it
@@ -84,11 +84,11 @@ class ToldHost(Host):
         return path
 
     def link(self, path: str) -> str | None:
-        """Give the told link."""
+        """Return the told link."""
         return self.links.get(path)
 
     def bytes(self, path: str, limit: int = 1 << 20, offset: int = 0) -> bytes | None:
-        """Give the told content."""
+        """Return the told content."""
         held = self.files.get(self.real(path), OSError(errno.ENOENT, "No such file or directory"))
         if isinstance(held, OSError):
             self._note("read", path, held)
@@ -98,7 +98,7 @@ class ToldHost(Host):
         return data[offset : offset + limit]
 
     def stat(self, path: str) -> dict[str, Any] | None:
-        """Give what was told of a device, or what follows from a told file or folder."""
+        """Return what was told of a device, or what follows from a told file or folder."""
         real = self.real(path)
         if real not in self._names():
             self._note("stat", path, OSError(errno.ENOENT, "No such file or directory"))
@@ -111,27 +111,27 @@ class ToldHost(Host):
         return {**plain, "size": size, "readable": open_, "writable": open_, **self.devices.get(real, {})}
 
     def exists(self, path: str) -> bool:
-        """Tell whether it was told."""
+        """Return whether it was told."""
         return self.stat(path) is not None
 
     def glob(self, pattern: str) -> builtins.list[str]:
-        """Give the told names, links included, that match; a star stops at a slash."""
+        """Return the told names, links included, that match; a star stops at a slash."""
         star = re.compile(fnmatch.translate(pattern).replace(".*", "[^/]*"))
         return sorted(name for name in self._names() if star.fullmatch(name))
 
     def list(self, folder: str, most: int | None = None) -> builtins.list[str]:
-        """Give the told names in a folder."""
+        """Return the told names in a folder."""
         real = self.real(folder)
         inside = {Path(name).name for name in self._names() if str(Path(name).parent) == real and name != "/"}
         return sorted(inside)[:most]
 
     def path(self, tool: str) -> str | None:
-        """Give a path for every told command."""
+        """Return a path for every told command."""
         found = f"/usr/bin/{tool}"
         return found if any(line.split()[0] in {tool, found} for line in self.commands) else None
 
     def run(self, *argv: str, seconds: float | None = None) -> dict[str, Any] | None:  # noqa: ARG002 - told at once
-        """Give the told output of a command line."""
+        """Return the told output of a command line."""
         said = self.commands.get(" ".join(argv))
         if said is None:
             self.log.append(("run", " ".join(argv), "missing"))
@@ -150,19 +150,19 @@ class ToldHost(Host):
         return Library(self, loaded)
 
     def library(self, name: str) -> Any:  # noqa: ANN401 - a vendor's library
-        """Give the told library."""
+        """Return the told library."""
         return self._told(self.libraries, name, OSError(f"{name}: cannot open shared object file"))
 
     def module(self, name: str) -> Any:  # noqa: ANN401 - a vendor's module
-        """Give the told module."""
+        """Return the told module."""
         return self._told(self.modules, name, ModuleNotFoundError(f"No module named {name!r}"))
 
     def interpreter(self) -> dict[str, Any]:
-        """Give what this Python says of itself, with what was told in its place."""
+        """Return what this Python says of itself, with what was told in its place."""
         return {**super().interpreter(), **self.python}
 
     def mapped(self, word: str) -> builtins.list[str]:
-        """Give the told mapped files."""
+        """Return the told mapped files."""
         return sorted(path for path in self.maps if word in Path(path).name)
 
     def apart_all(self, works: Iterable[Callable[[], Any]], seconds: float | None = None) -> builtins.list[Any]:  # noqa: ARG002 - told at once

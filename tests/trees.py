@@ -27,5 +27,5 @@ def plant(name: str, root: Path) -> Path:
 
 
 def source(name: str) -> str:
-    """Give what a recorded tree says of where it is from."""
+    """Return what a recorded tree says of where it is from."""
     return (TREES / name / "SOURCE").read_text("utf-8")

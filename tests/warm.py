@@ -38,7 +38,7 @@ CHILD = [sys.executable, "-I", "-c"]  # of the bench and the trace: a program, a
 BENCH = '"main": "gpustack.'
 # What is read once: by the loader, by Python as it starts, or by a module as it is imported.
 ONCE = re.compile(
-    r"(PYTHON|LD_|LC_|LANG|GLIBC_|MALLOC_|OPENBLAS_|OMP_|MKL_|NPY_|CUDA_PYTHON_|COVERAGE_|_?TYPER_|TZ).*"
+    r"(PYTHON|LD_|LC_|LANG|GLIBC_|MALLOC_|NPY_|CUDA_PYTHON_|COVERAGE_|_?TYPER_|TZ).*"
     r"|FORCE_COLOR|GITHUB_ACTIONS|PY_COLORS|TERMINAL_WIDTH"
 )
 LIBRARIES, COUNTED = "LD_LIBRARY_PATH", "COVERAGE_PROCESS_CONFIG"
@@ -116,9 +116,13 @@ def forked(argv: object, environ: Mapping[str, str]) -> str:
 
 
 def once(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that are read once; whoever forks is started without those that it does not heed."""
-    left = {LIBRARIES, COUNTED, *SET_FOR_CHILDREN}
-    return {name: value for name, value in environ.items() if ONCE.fullmatch(name) and name not in left}
+    """Return the variables that are read once, without those that no server or every server of its kind has.
+
+    A start without a locale takes C.UTF-8 (PEP 538).
+    """
+    left = {LIBRARIES, COUNTED, "PYTHONUNBUFFERED", "LANG", "LC_CTYPE", *SET_FOR_CHILDREN}
+    read = {name: value for name, value in environ.items() if ONCE.fullmatch(name) and name not in left}
+    return {"LC_ALL": environ.get("LC_CTYPE") or environ.get("LANG") or "C.UTF-8", **read}
 
 
 class Server:
@@ -128,7 +132,7 @@ class Server:
         """Start it; it ends with whoever asks."""
         here, there = socket.socketpair()
         environ = {name: value for name, value in os.environ.items() if name != COUNTED}
-        environ |= {LIBRARIES: libraries, "OPENBLAS_NUM_THREADS": "1", **SET_FOR_CHILDREN} if kind == "bench" else {}
+        environ |= {LIBRARIES: libraries, **SET_FOR_CHILDREN} if kind == "bench" else {}
         argv = [sys.executable, str(Path(__file__)), kind, str(there.fileno())]
         self.process = REAL(argv, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=environ)
         there.close()
@@ -142,7 +146,7 @@ class Server:
             prctl(SUBREAPER, 1)  # the fork's parent ends at once: so the child becomes this process's own
             try:
                 socket.send_fds(self.door, [b"x"], [own.fileno(), *fds])
-                said = json.loads(self.door.recv(4096))
+                said = json.loads(self.door.recv(4096) or '[5, "the Python that forks has ended"]')
             finally:
                 prctl(SUBREAPER, 0)
         if isinstance(said, int):
@@ -217,7 +221,7 @@ def begin(door: socket.socket, wait: int, fds: Sequence[int]) -> NoReturn:
 
 
 def place(fds: Sequence[int], numbers: Sequence[int]) -> None:
-    """Give these files the numbers that they have where they come from, and close all others."""
+    """Move these files to the numbers that they have where they come from, and close all others."""
     held = [fcntl.fcntl(fd, fcntl.F_DUPFD, BEYOND) for fd in fds]
     for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
         if fd not in held:

@@ -1,6 +1,6 @@
 """Make a release of what is here: ``python -m tools.release 0.2.0`` writes the version and dates the changes.
 
-The version stands in one place, ``gpustack/__init__.py``, which checkouts, archives and installations read alike; the
+The version is in one place, ``gpustack/__init__.py``, which checkouts, archives and installations read alike; the
 tag says the same, or nothing is built (``hatch_build.py``). ``python -m tools.release notes`` prints the changes of the
 version that is here, for the page of the release, and fails where there are none.
 """
@@ -32,7 +32,7 @@ def version(root: Path) -> str:
 
 
 def release(root: Path, wanted: str, day: str) -> None:
-    """Write the version wherever it stands, and date the changes; raises ValueError where that cannot be released."""
+    """Write the version wherever it stands, and date the changes; raises ValueError if that cannot be released."""
     before = version(root)
     try:
         newer = Version(wanted) > Version(before) or f"## [{before}]" not in (root / CHANGES).read_text("utf-8")

@@ -169,7 +169,7 @@ def menu(made: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Put the made pages in the place of what mkdocs found (a hook)."""
+    """Put the made pages instead of what mkdocs found (a hook)."""
     from mkdocs.structure.files import File, Files  # noqa: PLC0415 - whoever wants the pages alone has no mkdocs
 
     made = pages(REPO)

@@ -36,7 +36,7 @@ class Outcome:
 
     @property
     def kept(self) -> bool | None:
-        """Whether the ratio reaches what it must; None where nothing is asked for."""
+        """Whether the ratio reaches what it must; None if nothing is asked for."""
         return None if self.line.least is None else self.ratio >= self.line.least
 
 
@@ -79,7 +79,7 @@ AGREE = 0.01
 
 
 def outcomes(samples: Samples, lines: Sequence[Line] = LINES) -> list[Outcome]:
-    """Give what came of every line of which both sides were measured."""
+    """Return what came of every line of which both sides were measured."""
     return [outcome for line in lines if (outcome := _outcome(line, samples))]
 
 
@@ -100,12 +100,12 @@ def _outcome(line: Line, samples: Samples) -> Outcome | None:
 
 
 def summed(name: str, samples: Samples) -> list[float]:
-    """Give a peer's figure round by round: one, or the sum of those joined by " + "."""
+    """Return a peer's figure round by round: one, or the sum of those joined by " + "."""
     return [sum(some) for some in zip(*(samples.get(part, ()) for part in name.split(" + ")), strict=False)]
 
 
 def spread(some: Sequence[float]) -> tuple[float, float, float]:
-    """Give the lowest, the median and the highest."""
+    """Return the lowest, the median and the highest."""
     return min(some), statistics.median(some), max(some)
 
 
@@ -126,7 +126,7 @@ class Agreement:
 
 
 def by_name(results: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Give the results by id; of several pairs of GPUs the first has the id alone, each other its GPUs behind it."""
+    """Return the results by id; of several pairs of GPUs the first has the id alone, each other its GPUs behind it."""
     rows: dict[str, Mapping[str, Any]] = {}
     for row in results:
         further = row["id"] in rows
@@ -135,7 +135,7 @@ def by_name(results: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]
 
 
 def agreement(reports: Sequence[Mapping[str, Mapping[str, object]]]) -> list[Agreement]:
-    """Give the agreement of several runs of the suite, each the rows of its results by id."""
+    """Return the agreement of several runs of the suite, each the rows of its results by id."""
     found = []
     for name in dict.fromkeys(name for rows in reports for name in rows):
         rows = [report[name] for report in reports if name in report and report[name].get("value")]

@@ -20,7 +20,7 @@ class OutputError(Exception):
 
 
 def nvbandwidth(text: str) -> dict[str, float]:
-    """Give the GB/s of each test case that passed: of the first GPU or pair, and of a case of all GPUs their sum.
+    """Return the GB/s of each test case that passed: of the first GPU or pair, and of a case of all GPUs their sum.
 
     A device's own copy counts both ways, read and written.
     """
@@ -42,7 +42,7 @@ def _first(case: Mapping[str, Any]) -> float:
 
 
 def babelstream(text: str) -> dict[str, float]:
-    """Give the GB/s of each kernel, the best of its repetitions as BabelStream reports it."""
+    """Return the GB/s of each kernel, the best of its repetitions as BabelStream reports it."""
     unit = re.search(r"^Function\s+(\w+)/s", text, re.MULTILINE)
     scale = UNITS[unit[1]] if unit and unit[1] in UNITS else None
     if scale is None:
@@ -52,32 +52,32 @@ def babelstream(text: str) -> dict[str, float]:
 
 
 def mamf(text: str) -> dict[str, float]:
-    """Give the best median, mean and single run over all shapes, in TFLOP/s."""
+    """Return the best median, mean and single run over all shapes, in TFLOP/s."""
     rows = re.findall(r"^(mean|median|max):\s+([\d.]+) TFLOPS @ ", text, re.MULTILINE)
     return _some({name: float(figure) for name, figure in rows}, "mamf-finder came to no end")
 
 
 def l2_cache(text: str) -> dict[str, float]:
-    """Give the best GB/s of the sets of 8 to 20 MiB, which lie in the second-level cache."""
+    """Return the best GB/s of the sets of 8 to 20 MiB, which lie in the second-level cache."""
     held = [rate for size, rate in l2_rows(text) if size in HELD]
     return _some({"l2": max(held)} if held else {}, "gpu-l2-cache measured no set of 8 to 20 MiB")
 
 
 def l2_rows(text: str) -> list[tuple[int, float]]:
-    """Give KiB of the set and GB/s of each line."""
+    """Return KiB of the set and GB/s of each line."""
     rows = re.findall(r"^\s*\d+ kB\s+(\d+) kB\s+\d+ms\s+[\d.]+%\s+([\d.]+) GB/s", text, re.MULTILINE)
     return [(int(size), float(rate)) for size, rate in rows]
 
 
 def gpu_burn(text: str) -> dict[str, float]:
-    """Give the middle of the rates that it printed while it ran, in TFLOP/s; the first of them is still warming up."""
+    """Return the middle of the rates that it printed while it ran, in TFLOP/s; the first is still warming up."""
     rates = [float(rate) / 1000 for rate in re.findall(r"\((\d+) Gflop/s\)", text)]
     later = [rate for rate in rates[1:] if rate] or [rate for rate in rates if rate]
     return _some({"rate": statistics.median(later)} if later else {}, "gpu-burn told no rate")
 
 
 def nccl_tests(text: str) -> dict[str, float]:
-    """Give the bus bandwidth in GB/s by size, the better of out of place and in place."""
+    """Return the bus bandwidth in GB/s by size, the better of out of place and in place."""
     figures = {}
     for line in text.splitlines():
         row = line.split()
@@ -87,7 +87,7 @@ def nccl_tests(text: str) -> dict[str, float]:
 
 
 def torch(text: str) -> dict[str, float]:
-    """Give what our own program by torch measured: its last line is JSON."""
+    """Return what our own program by torch measured: its last line is JSON."""
     try:
         figures = json.loads(text.strip().splitlines()[-1])
     except (ValueError, IndexError) as error:

@@ -68,7 +68,7 @@ class Where:
 
 
 def peers(where: Where, names: Sequence[str]) -> tuple[list[Peer], dict[str, str]]:
-    """Give the peers that are here, and for each of the others why it is not."""
+    """Return the peers that are here, and for each of the others why it is not."""
     ready: list[Peer] = []
     missing: dict[str, str] = {}
     for name in names:
@@ -88,7 +88,7 @@ def _made(name: str, where: Where) -> Peer | str:
 
 
 def said(argv: Sequence[str], *, limit: float = LIMIT, folder: Path | None = None) -> str:
-    """Give what a command prints; raises FailedError with its last words where it ends otherwise than well."""
+    """Return what a command prints; raises FailedError with its last words where it ends otherwise than well."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=limit, check=False, cwd=folder)
     except subprocess.TimeoutExpired as error:
@@ -215,6 +215,6 @@ MAKERS: Mapping[str, Callable[[Where], Peer]] = {
 
 
 def ours(names: Sequence[str], *more: str) -> str:
-    """Give the JSON of our own bench; exit code 1 says that a figure is low, and is an answer too."""
+    """Return the JSON of our own bench; exit code 1 says that a figure is low, and is an answer too."""
     argv = [sys.executable, "-m", "gpustack", "bench", *names, *more, "--format", "json", "--fail-on", "never"]
     return said(argv)

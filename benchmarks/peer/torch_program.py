@@ -21,7 +21,7 @@ SIZES = (2 << 30, 8 << 30)
 
 
 def timed(torch, run, seconds):
-    """Give the seconds of one run: the median of trains of about so many seconds each."""
+    """Return the seconds of one run: the median of trains of about so many seconds each."""
     run()
     torch.cuda.synchronize()
     runs, taken = 1, []
@@ -40,7 +40,7 @@ def timed(torch, run, seconds):
 
 
 def memory(torch):
-    """Give the GB/s of fill_ and copy_, the better of two sizes."""
+    """Return the GB/s of fill_ and copy_, the better of two sizes."""
     found = {"fill": 0.0, "copy": 0.0}
     for size in SIZES:
         source = torch.empty(size // 4, dtype=torch.int32, device="cuda").random_()
@@ -53,7 +53,7 @@ def memory(torch):
 
 
 def product(torch, dtype, m, n, k):
-    """Give a function that makes one product of this type and shape."""
+    """Return a function that makes one product of this type and shape."""
     torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
     plain = {"fp64": torch.float64, "fp32": torch.float32, "tf32": torch.float32}
     plain.update(fp16=torch.float16, bf16=torch.bfloat16)

@@ -10,7 +10,7 @@ from gpustack.ask.installed import install
 from gpustack.ask.plan import alternatives, as_it_is
 from gpustack.ask.search import Search
 from gpustack.ask.subjects import parse, resolve
-from gpustack.ask.weighing import not_taken, weighed
+from gpustack.ask.weighing import not_taken, suited, weighed
 from gpustack.ask.why import judge
 from gpustack.ask.words import understood
 from gpustack.diagnose.machine.completing import complete
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 STRANGE = (
     "Nothing is known about {!r} in that question: the matrix knows GPUs, drivers, toolkits, frameworks and servers by"
-    " their versions. Whether a model fits into a GPU's memory is not in it."
+    " their versions. It does not say whether a model fits into a GPU's memory."
 )
 PLANNED = 4  # releases beside the one that was asked about
 
@@ -55,7 +55,7 @@ def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matr
     typed = [parse(text, matrix) for text in asked.subjects]
     if not typed:
         raise UsageError("say what to ask about, such as torch==2.11.0")
-    given = replace(given, os=given.os or asked.os, machine=given.machine or asked.machine)
+    given = replace(given, os=given.os or asked.os, machine=given.machine or asked.machine, ways=asked.ways)
     machine = apply(given, facts, matrix)
     system = _system(typed, machine, matrix)
     first, *others = _apart([_released(resolve(one, system, matrix), machine, matrix) for one in typed])
@@ -74,6 +74,7 @@ def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matr
         matrix=matrix,
         versions=versions,
         given=given.words,
+        ways=given.ways,
         strange=asked.strange,
     )
 
@@ -114,7 +115,7 @@ def _answer(search: Search, found: tuple[Alternative, ...]) -> MatrixAnswer:
         given=(*search.given, *others, *here),
         verdict=verdict,
         reasons=reasons,
-        alternatives=weighed(found),
+        alternatives=tuple(suited(one, search.ways) for one in weighed(found)),
         not_taken=tuple(not_taken(search, found)),
     )
 

@@ -1,4 +1,4 @@
-"""What to type to have a release: with pip, uv and conda where it is a wheel, else with the system's own manager."""
+"""The commands to install a release: with pip, uv and conda where it is a wheel, else with the system's own manager."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpustack.ask.given import where
 from gpustack.diagnose import driver_packages, fixes, installing
 from gpustack.diagnose.change_sets import FAMILY, place, with_torch
-from gpustack.matrix.subjects import frameworks
+from gpustack.matrix.subjects import frameworks, torch
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import (
     ADDRESS,
@@ -87,18 +87,29 @@ def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[
         name = "tensorflow"
     if subject.component == "jax" and subject.tag:
         name = f"jax[{subject.tag}]"
-    index: Word | Command = NOTHING
-    if subject.component == "pytorch" and subject.tag:
-        index = installing.index(subject.tag)
+    at = NOTHING
+    if subject.component == "pytorch" and subject.tag and not _usual(subject, facts, matrix):
+        at = installing.address(subject.tag)
         spec = f"{spec}+{subject.tag}" if spec.startswith("==") and BUILD_TAG.holds(subject.tag) else spec
     wanted = [requirement(name, spec), *_torch_kept(name, facts)]
-    first, other = ("uv pip", "python -m pip") if _by_uv(facts) else ("python -m pip", "uv pip")
-    typed = (sh(PIP[one], python=PYTHON(where(facts)), wanted=wanted, index=index) for one in (first, other))
+    own = installing.install(facts, where(facts), wanted, at=at)
+    index = sh("--index-url {at}", at=at) if at else NOTHING
+    python = PYTHON(where(facts))
+    by_pip = sh("{python} -m pip install {wanted} {index}", python=python, wanted=wanted, index=index)
+    by_uv = sh("uv pip install {wanted} {index}", wanted=wanted, index=index)
+    locked = installing.manager(facts, where(facts)) in {"poetry", "pixi"}  # pip beside them is undone by the next lock
+    typed = (own,) if locked else tuple(dict.fromkeys((own, by_pip, by_uv)))
     built = name in installing.FROM_SOURCE
-    return either(
-        *(sh("{install} --no-build-isolation", install=one) if built else one for one in typed),
-        *_conda(subject, matrix),
-    )
+    conda = _conda(subject, matrix)
+    wheels = tuple(sh("{install} --no-build-isolation", install=one) if built else one for one in typed)
+    return either(*((*conda, *wheels) if _by_conda(facts) else (*wheels, *conda)))
+
+
+def _usual(subject: Subject, facts: Facts, matrix: Matrix) -> bool:
+    """Return whether a plain install takes this build: the package index has it, and no other build of it is here."""
+    here, release = place(facts, where(facts)), subject.version or ""
+    usual = torch.default_build(matrix, release, here.system)
+    return usual is not None and usual.tag == subject.tag and here.release != release
 
 
 def _beside(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
@@ -118,14 +129,8 @@ def _torch_kept(name: str, facts: Facts) -> Iterator[Word]:
         yield requirement("torch", f"=={release}")
 
 
-PIP = {
-    "python -m pip": "{python} -m pip install {wanted} {index}",
-    "uv pip": "uv pip install {wanted} {index}",
-}
-
-
-def _by_uv(facts: Facts) -> bool:
-    return installing.manager(facts, where(facts)) == "uv"
+def _by_conda(facts: Facts) -> bool:
+    return not facts.taken and any(one.kind == "conda" for one in facts.environments[:1])
 
 
 def driver(release: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
@@ -136,7 +141,8 @@ def driver(release: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     least = numbers(release)[0]
     branch = driver_packages.supported(least, fixes.last_branch(facts, matrix), matrix)
     old = step("branch {branch} is the oldest of these that NVIDIA still supports", branch=BRANCH(branch))
-    commands = (*fixes.driver(facts, matrix, branch=branch), *((old,) if branch != least else ()))
+    newest = fixes.manager(facts) == "pacman"  # Arch Linux has no other
+    commands = (*fixes.driver(facts, matrix, branch=branch), *((old,) if branch != least and not newest else ()))
     return (*commands, REBOOT) if any(one.startswith("sudo ") for one in commands) else commands
 
 
@@ -182,7 +188,7 @@ def _from_nvidia(package: str, facts: Facts, *, arch: str = "") -> tuple[Command
     if fixes.manager(facts):
         return fixes.from_nvidia(facts, package, fixes.TOOLKITS, arch=arch)
     rpm = step(
-        "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky, AlmaLinux and Fedora"
+        "this is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky, AlmaLinux and Fedora"
         " `sudo dnf install {package}`",
         package=NAME(package),
     )

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import driver_packages
+from gpustack.diagnose.machine.frameworks import JETPACK, jetpack
 from gpustack.diagnose.machine.inventory import on_windows
 from gpustack.diagnose.machine.values import copies
 from gpustack.diagnose.requirements.edges import asked
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import amd_intel, drivers, gpus
-from gpustack.model.facts import Component, Facts, Host, Instance, Layer, Status
+from gpustack.model.facts import Component, Environment, Facts, Host, Instance, Layer, Status
 from gpustack.model.versions import ComputeCapability, DriverRelease
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ MACHINES = ("x86_64", "aarch64")
 ALSO_MACHINES = {"amd64": "x86_64", "x64": "x86_64", "intel": "x86_64", "arm64": "aarch64", "armv8": "aarch64"}
 SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl": "Linux"}
 DISTRIBUTION = re.compile(rf"({'|'.join(driver_packages.DISTRIBUTIONS)})(?:-(\d[\d.]{{0,9}}))?")
+MANAGERS = ("uv", "poetry", "pixi", "conda")
 GPUS = frozenset({"gpu", "amd-gpu", "intel-gpu"})
 GPU_PARTS = GPUS | {"pci-display", "libcuda"}
 DRIVER_PARTS = frozenset({"nvml", "libcuda", "libnvidia-ml", "nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko"})
@@ -60,7 +62,7 @@ DRIVER_PARTS = frozenset({"nvml", "libcuda", "libnvidia-ml", "nvidia-uvm.ko", "n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What was given of a machine, each as it was typed."""
+    """What was given of a machine, each as it was typed; ``ways`` are those in which something is installed or run."""
 
     driver: str | None = None
     gpu: str | None = None
@@ -73,6 +75,7 @@ class Given:
     kernel_module: str | None = None
     os: str | None = None
     machine: str | None = None
+    ways: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -89,12 +92,13 @@ class Given:
             "kernel module": self.kernel_module,
             "system": self.os,
             "processor": self.machine,
+            "by": " and ".join(self.ways),
         }
         return tuple(f"{name} {said}" for name, said in named.items() if said)
 
 
 def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
-    """Return the facts of a machine, or of an empty one, with what was given in the place of what it has."""
+    """Return the facts of a machine, or of an empty one, with what was given instead of what it has."""
     checked(given)
     machine = facts or Facts(taken="", host=Host(os="Linux"))
     if given.machine:
@@ -103,6 +107,10 @@ def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
         system = SYSTEMS.get(given.os, "Linux")
         machine = replace(machine, host=replace(machine.host, os=system, wsl=given.os == "wsl"))
         machine = put(machine, _distribution(given.os)) if given.os not in SYSTEMS else machine
+        machine = _jetson(machine, given, matrix)
+    manager = next((one for one in given.ways if one in MANAGERS), None)
+    if manager and not machine.environments:
+        machine = replace(machine, environments=(Environment(python="python", kind=manager),))
     for component in _components(given, where(machine), machine, matrix):
         machine = put(machine, component)
     return machine
@@ -129,7 +137,7 @@ def checked(given: Given) -> None:
 
 
 def put(facts: Facts, component: Component) -> Facts:
-    """Give the facts with this component in the place of that of its id; another driver or GPU brings all its parts."""
+    """Return the facts with this component instead of that of its id; another driver or GPU brings all its parts."""
     kept = [one for one in facts.components if one.id != component.id]
     if component.id in GPUS:
         kept = [one for one in kept if one.id not in GPU_PARTS]
@@ -139,22 +147,22 @@ def put(facts: Facts, component: Component) -> Facts:
 
 
 def where(facts: Facts) -> str | None:
-    """Return the Python that questions are about: the first that was looked at."""
+    """Return the Python that questions are about: the first that was examined."""
     return facts.environments[0].python if facts.environments else None
 
 
 def is_given(facts: Facts, component: str) -> bool:
-    """Return whether somebody gave this component, rather than having it."""
+    """Return whether someone gave this component, rather than having it."""
     return any(asked(copy) for copy in copies(facts, component))
 
 
 def given_parts(facts: Facts) -> tuple[str, ...]:
-    """Return the ids of all components that somebody gave."""
+    """Return the ids of all components that someone gave."""
     return tuple(one.id for one in facts.components if is_given(facts, one.id))
 
 
 def made(component: str, version: str | None, place: str | None = None, **facts: JsonValue) -> Component:
-    """Return a component that somebody asks about, in one copy."""
+    """Return a component that someone asks about, in one copy."""
     held: Mapping[str, JsonValue] = {"given": True, **{name: one for name, one in facts.items() if one is not None}}
     build = held.get("build")
     copy = Instance(
@@ -235,6 +243,19 @@ def _distribution(named: str) -> Component:
     copy = Instance(key=SOURCE, version=None, build=None, environment=None, facts=held)
     one = made("linux-kernel", None)
     return replace(one, facts=held, instances=(copy,))
+
+
+def _jetson(machine: Facts, given: Given, matrix: Matrix) -> Facts:
+    """Return a machine of which a JetPack or a Jetson Linux was given with the newest GPU that it is for."""
+    said = jetpack(machine)
+    known = gpus.jetpack_named(matrix, said) if said else None
+    if known is None:
+        return machine
+    there = put(machine, _distribution(f"{JETPACK}-{known.jetpack}"))
+    board = made("gpu", None, name="Jetson", cc=str(max(known.capabilities)))
+    held = {name: one for name, one in board.facts.items() if name != "given"}  # a GPU that is asked about replaces it
+    copies_ = tuple(replace(copy, facts=held) for copy in board.instances)
+    return there if given.gpu else put(there, replace(board, facts=held, instances=copies_))
 
 
 def _without_release(component: Component) -> Component:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpustack.model.versions import DriverRelease
 
 
-OF_LAST, OR_NEWER = ", of the last branch that runs this GPU", " or newer"
+OF_LAST, OR_NEWER = ", from the last branch that supports this GPU", " or newer"
 
 
 def compilers(search: Search) -> Iterator[Alternative]:
@@ -39,7 +39,7 @@ def compilers(search: Search) -> Iterator[Alternative]:
     here = numbers(version(search.facts, "gcc"))[:1]
     if {"cuda-toolkit", "gcc"} in broken and known and known.gcc_max and here > (known.gcc_max,):
         yield Alternative(
-            change=f"another host compiler: GCC {known.gcc_max}, beside the one that is here",
+            change=f"another host compiler: GCC {known.gcc_max}, alongside the one that is here",
             kind=Change.COMPILER,
             subject=f"gcc=={known.gcc_max}",
             verdict=Compatibility.COMPATIBLE,
@@ -48,13 +48,13 @@ def compilers(search: Search) -> Iterator[Alternative]:
 
 
 def pythons(search: Search) -> Iterator[Alternative]:
-    """Return the nearest other Python with which the release works as it is, in an environment of its own."""
+    """Return the nearest other Python with which the release works as it is, in its own environment."""
     for number, facts in other_pythons(search):
         found = search.better(search.at.subject, facts)
         if found:
             spec = f"=={found.subject.version}"
             yield Alternative(
-                change=f"another Python: {number}, in an environment of its own",
+                change=f"another Python: {number}, in its own environment",
                 kind=Change.PYTHON,
                 subject=f"python=={number}",
                 verdict=found.verdict,
@@ -89,7 +89,7 @@ def compats(search: Search) -> Iterator[Alternative]:
         found = search.better(search.subject, put(search.facts, carried))
         if found:
             yield Alternative(
-                change=f"a compat package beside driver {release}: {package.name} (data-centre GPUs only)",
+                change=f"a compat package with driver {release}: {package.name} (data-centre GPUs only)",
                 kind=Change.COMPAT,
                 subject=package.name,
                 verdict=found.verdict,
@@ -126,7 +126,7 @@ def _last(search: Search) -> DriverRelease | None:
 
 
 def upgrades(search: Search) -> list[DriverRelease]:
-    """Give the newer drivers to try: the floors of CUDA's families, that of the wanted minor, the last of branches."""
+    """Return the newer drivers to try: the floors of CUDA's families and of the wanted minor, and branch ends."""
     above, cuda = driver_release(search.facts), wanted_cuda(search)
     native = search.matrix.native(cuda) if cuda else None
     tries = {one.last for one in branches.branches(search.matrix) if one.last}

@@ -13,13 +13,16 @@ from gpustack.ask.pairs import SERVERS
 from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.search import Search, builds_of, rank
 from gpustack.ask.why import judge
+from gpustack.diagnose import installing
 from gpustack.diagnose.change_sets import change_set, place
+from gpustack.diagnose.machine.frameworks import embedded
 from gpustack.diagnose.machine.inventory import driver_release, on_windows
 from gpustack.diagnose.machine.values import text, told
 from gpustack.matrix.subjects import amd_intel, torch
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
-from gpustack.model.command import DOTTED, sh
+from gpustack.model.command import DOTTED, sh, step
 from gpustack.model.matrix_answer import Alternative, Change, Compatibility
+from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,9 +35,9 @@ def alternatives(search: Search) -> tuple[Alternative, ...]:
     """Return what would work better than the subject as it stands, the smallest change first."""
     if search.at.verdict is Compatibility.COMPATIBLE or not search.at.contracts:
         return ()
-    exact = search.at.verdict is Compatibility.LIMITED and search.subject.exact  # it works: no other release is wanted
+    exact = search.at.verdict is Compatibility.LIMITED and search.subject.exact  # it works: no other release is needed
     releases = () if exact else (_versions,)
-    finders = (_together, _wheels, _overrides, ground.compilers, *releases, ground.pythons)
+    finders = (_jetson, _together, _wheels, _overrides, ground.compilers, _in_wsl, *releases, ground.pythons)
     found: dict[str, Alternative] = {}
     for one in (one for find in (*finders, ground.compats, ground.drivers, ground.gpus) for one in find(search)):
         found.setdefault(one.subject, one)
@@ -76,7 +79,7 @@ def _together(search: Search) -> Iterator[Alternative]:
 
 
 def _wheels(search: Search) -> Iterator[Alternative]:
-    """Give other builds of the same release: those without limits first, the newest of them; with limits the oldest."""
+    """Yield other builds of the same release: those without limits first, the newest; with limits the oldest."""
     newest_first = [one for build in builds_of(search.at.subject, search) if (one := search.better(build))]
     native = [one for one in newest_first if one.verdict is Compatibility.COMPATIBLE]
     for one in (*native, *(one for one in reversed(newest_first) if one not in native)):
@@ -127,7 +130,7 @@ def _by_distance(search: Search) -> list[Candidate]:
         return others[::-1]
     newer = [one for one in others if (found := version_of(one.version)) and found > here]
     older = [one for one in others if one not in newer][::-1]
-    pairs = [(place, 1, one) for place, one in enumerate(newer)] + [(place, 0, one) for place, one in enumerate(older)]
+    pairs = [(place, 0, one) for place, one in enumerate(newer)] + [(place, 1, one) for place, one in enumerate(older)]
     return [one for _, _, one in sorted(pairs, key=lambda pair: pair[:2])]
 
 
@@ -147,6 +150,23 @@ def _release(search: Search, one: Candidate) -> Judged | None:
         return None
     usual_or_native = fitting[0].subject == subject or fitting[0].verdict is Compatibility.COMPATIBLE
     return fitting[0] if usual_or_native else fitting[-1]
+
+
+def _jetson(search: Search) -> Iterator[Alternative]:
+    """Return the PyTorch that NVIDIA builds for the JetPack of a Jetson, which no generic wheel is for."""
+    facts, subject = search.at.facts, search.at.subject
+    wanted = subject.version if search.subject.exact else None
+    if subject.component != "pytorch" or not embedded(facts):
+        return
+    found, typed = installing.jetson(facts, search.matrix, where(search.facts), wanted)
+    if found:
+        yield Alternative(
+            change=f"the torch {found} that NVIDIA builds for its JetPack",
+            kind=Change.WHEEL if found == wanted else Change.VERSION,
+            subject=f"torch=={found}",
+            verdict=Compatibility.COMPATIBLE,
+            commands=typed,
+        )
 
 
 def _overrides(search: Search) -> Iterator[Alternative]:
@@ -189,6 +209,21 @@ def _with_driver(search: Search) -> Iterator[Alternative]:
         typed = (*commands.driver(driver, search.at.facts, search.matrix), *found.commands)
         change = f"{found.change}, and another driver: {driver} or newer"
         yield replace(found, kind=Change.DRIVER, change=change, commands=typed)
+
+
+def _in_wsl(search: Search) -> Iterator[Alternative]:
+    """Return what works in WSL 2 of what is made for Linux alone: there Windows' driver serves the GPU."""
+    wrong = [one for one in search.at.contracts if one.status is Kept.BROKEN]
+    by_system = any(one.kind in {"system", "platform", "accelerator"} for one in wrong)
+    if not by_system or not on_windows(search.facts) or search.facts.host.wsl:
+        return
+    facts = replace(search.facts, host=replace(search.facts.host, os="Linux", wsl=True))
+    there = replace(search, facts=facts, at=judge(search.at.subject, facts, search.matrix))
+    found = next(chain(as_it_is(there), _wheels(there), _versions(there)), None)
+    if found:
+        by_hand = step("type the first in PowerShell as an administrator, the other in the Linux that it installs")
+        steps = (sh("wsl.exe --install"), *found.commands, by_hand)
+        yield replace(found, kind=Change.SYSTEM, change=f"{found.subject} on Linux in WSL 2", commands=steps)
 
 
 def packages(search: Search, facts: Facts) -> Alternative | None:

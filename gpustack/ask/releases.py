@@ -34,13 +34,18 @@ class Candidate:
     spec: str
 
 
+# Servers, each made for one torch: a release whose pins were not read is not offered. One of SGLang pins a wheel that
+# the package index has as a stub alone.
+PINNED = frozenset({"vllm", "sglang"})
+
+
 def candidates(matrix: Matrix, component: str) -> tuple[Candidate, ...]:
     """Return the releases of a component that may be offered, oldest first; none of what has no releases here."""
     find = FIND.get(component)
     by_hand = {one.version: one for one in (find(matrix) if find else ())}
     main = generated.DISTRIBUTIONS.get(component, (component,))[0]
     listed = generated.releases(matrix, main) if main not in generated.PURE else ()
-    there = (one for one in listed if one.wheels and not one.yanked)
+    there = (one for one in listed if one.wheels and not one.yanked and (one.requires or component not in PINNED))
     found = {**{one.version: Candidate(version=one.version, spec=f"=={one.version}") for one in there}, **by_hand}
     return tuple(sorted(found.values(), key=lambda one: version_of(one.version) or version_of("0")))  # type: ignore[arg-type,return-value] # "0" is one
 
@@ -109,7 +114,7 @@ FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
     "onnx": lambda matrix: _minors(one.version for one in frameworks.onnx_releases(matrix)),
     "jax": lambda matrix: _exact(one.version for one in frameworks.jax_releases(matrix)),
     "vllm": lambda matrix: _exact(one.version for one in serving.vllm_releases(matrix)),
-    "sglang": lambda matrix: _exact(one.version for one in serving.releases(matrix, "sglang")),
+    "sglang": lambda matrix: _exact(one.version for one in serving.releases(matrix, "sglang") if not one.stub),
     "tgi": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tgi")),
     "tensorrt-llm": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tensorrt-llm")),
     "triton-inference-server": lambda matrix: _exact(

@@ -31,7 +31,8 @@ FORWARD = frozenset({"datacenter", "embedded"})
 class Search:
     """What is being asked, on what; ``at`` is how it is as it stands, ``versions`` how many other releases to offer.
 
-    ``given`` is what was given in words, and ``strange`` what was typed beside it of which nothing is known.
+    ``given`` is what was given in words, ``ways`` how it is to be installed or run, and ``strange`` what was typed
+    beside it of which nothing is known.
     """
 
     subject: Subject
@@ -41,12 +42,13 @@ class Search:
     matrix: Matrix
     versions: int = 1
     given: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()
     strange: tuple[str, ...] = ()
 
     def better(self, subject: Subject, facts: Facts | None = None) -> Judged | None:
         """Return how a changed question is answered, where that is better than the question as it stands.
 
-        What was wrong must be judged again: that no row speaks of it any more makes nothing better.
+        What was wrong must be judged again: that no row covers it any more makes nothing better.
         """
         found = judge(subject, facts or self.facts, self.matrix)
         broken = (one for one in self.at.contracts if one.status is not Kept.OK)
@@ -58,8 +60,9 @@ class Search:
 
 
 def _by_ptx_alone(found: Judged) -> bool:
-    """Return whether a PyTorch has no machine code for the GPU: it starts, but the doctor advises no such build."""
-    codes = (one for one in found.contracts if one.from_ == "pytorch" and one.kind == "architecture")
+    """Return whether a build has no machine code for the GPU: it starts, but the doctor advises no such build."""
+    made = {"pytorch", "tensorflow"}
+    codes = (one for one in found.contracts if one.from_ in made and one.kind == "architecture")
     return any(one.status is Kept.LIMITED and one.needs.startswith("code for") for one in codes)
 
 

@@ -113,7 +113,7 @@ def _nothing(text: str, known: frozenset[str], matrix: Matrix) -> str:
         return f"the matrix states nothing about {text!r}; did you mean {', '.join(near)}?"
     if text in matrix.systems:
         return f"the matrix states nothing about {text!r}; gpustack explain {text} says what it is"
-    return f"the matrix states nothing about {text!r}; pytorch, nvidia-driver and cudnn are such subjects"
+    return f"the matrix states nothing about {text!r}; subjects are, for example, pytorch, nvidia-driver and cudnn"
 
 
 def _parts(table: str, component: str, subjects: frozenset[str], matrix: Matrix) -> Iterator[MatrixPart]:

@@ -71,7 +71,7 @@ def spoken(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tuple[C
 def unspoken(
     subject: Subject, held: Sequence[Contract], named_: Container[str], facts: Facts, matrix: Matrix
 ) -> Iterator[Reason]:
-    """Return of all that was given and no contract speaks of that nothing is known, or that a build has no use of it.
+    """Return of all that was given and no contract covers that nothing is known, or that a build has no use of it.
 
     Those in ``named_`` have a missing row of their own, which says more.
     """
@@ -90,7 +90,7 @@ def unspoken(
 
 
 def on_cpu(subject: Subject) -> bool:
-    """Return whether a subject is a build that computes on the CPU alone."""
+    """Return whether a subject is a build that computes only on the CPU."""
     return subject.tag == "cpu" or subject.name in CPU_BUILDS
 
 
@@ -131,7 +131,7 @@ def meant(name: str) -> str:
 
 
 def _unknown(subject: Subject, what: str, more: str = "") -> Reason:
-    said = f"No row of the matrix says whether {subject.words} goes with {what}.{more}"
+    said = f"No row of the matrix says whether {subject.words} works with {what}.{more}"
     return Reason(text=said, verdict=Compatibility.UNKNOWN)
 
 

@@ -54,7 +54,7 @@ class Subject:
     """One thing that a question is about.
 
     ``name`` is the distribution or component as it was typed, ``component`` its id; ``tag`` is the build (cu128,
-    cuda12), None where a plain install decides. ``version`` is None until a range is resolved; ``exact`` tells whether
+    cuda12), None if a plain install decides. ``version`` is None until a range is resolved; ``exact`` tells whether
     one release was typed.
     """
 
@@ -73,17 +73,17 @@ class Subject:
 
 
 def parse(text: str, matrix: Matrix) -> Subject:
-    """Return what was typed as a subject, a GPU's name among them; raises UsageError where it is none."""
+    """Return what was typed as a subject, a GPU's name among them; raises UsageError if it is none."""
     if len(text) > LONGEST:
-        raise UsageError(f"{text[:30]!r}… is no subject: it has {len(text)} characters, and none has over {LONGEST}")
+        raise UsageError(f"{text[:30]!r}… is not a subject: it has {len(text)} characters, more than {LONGEST}")
     if is_gpu(text.strip(), matrix):
         return Subject(typed=text, name="gpu", component="gpu", version=text.strip())
     try:
         requirement = Requirement(text.strip())
     except InvalidRequirement as error:
-        raise UsageError(f"{text!r} is no subject: write it like torch==2.7.1+cu128 or 'torch>=2.6'") from error
+        raise UsageError(f"{text!r} is not a subject: write it like torch==2.7.1+cu128 or 'torch>=2.6'") from error
     if requirement.url or requirement.marker:
-        raise UsageError(f"{text!r} is no subject: an address or a condition says nothing to the matrix")
+        raise UsageError(f"{text!r} is not a subject: the matrix takes no address and no condition")
     name = canonicalize_name(requirement.name)
     component, tag = _component(name)
     extra = next((match["cuda"] for one in sorted(requirement.extras) if (match := EXTRA.fullmatch(one))), None)

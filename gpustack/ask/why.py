@@ -43,10 +43,14 @@ MINOR_VERSION = (
     " It works by minor-version compatibility, with limits: PTX of a newer CUDA than the driver's is refused, and so is"
     " a call that needs newer driver code."
 )
-BY_PTX = " It has only PTX for this GPU, which the driver compiles at the first start: slow to begin with."
+BY_PTX = " It has only PTX for this GPU, which the driver compiles at the first start: slow at first."
 BY_OWN = " It runs anyway, with the CUDA libraries that its wheel brings."
 BY_OWN_NVCC = f"{BY_OWN[:-1]}; extensions are not compiled for it by this nvcc."
+TECHNIQUE = "technique"
+DONE_WITHOUT = " It runs without that, with what this GPU can do."
 BY_PIN = " It runs, and pip does not install the two together."
+BY_CPU = " It computes on the CPU there."
+BY_KIND = {TECHNIQUE: DONE_WITHOUT, "requirement": BY_PIN, "system": BY_CPU}
 BY_PIP = " There is no wheel for that: pip compiles it, which needs nvcc and much time."
 
 
@@ -112,7 +116,7 @@ def _both_given(contract: Contract, facts: Facts) -> bool:
 def _concluded(
     subject: Subject, held: tuple[Contract, ...], pairs: Sequence[tuple[str, str]], facts: Facts, matrix: Matrix
 ) -> tuple[Compatibility, tuple[Reason, ...]]:
-    """Return the worst of what the contracts say; what none of them speaks of is unknown, not well."""
+    """Return the worst of what the contracts say; what none of them covers is unknown, not well."""
     said = tuple(_reason(one, subject, facts) for one in held)
     unknown = _unknown(subject, facts, matrix)
     if unknown and not any(one.kind == "maker" and one.row for one in held):  # a maker's own is so in every release
@@ -147,25 +151,25 @@ def _rank(reason: Reason) -> int:
 def _alone(subject: Subject, facts: Facts) -> Reason:
     """Return what to say of a subject of which no contract speaks, where nothing was given but Linux, or a machine."""
     if on_cpu(subject) or not facts.taken:
-        text = f"The matrix knows {subject.words} for Linux, and nothing else was given."
+        text = f"The matrix knows {subject.words} for Linux; nothing else was given."
         if on_cpu(subject):
             text = f"{subject.words} computes on the CPU: it needs no GPU and no driver."
         return Reason(text=text, verdict=Compatibility.COMPATIBLE)
-    text = f"No row of the matrix says what {subject.words} needs of what is here."
+    text = f"No row of the matrix says what {subject.words} needs from what is here."
     return Reason(text=text, verdict=Compatibility.UNKNOWN)
 
 
 def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason | None:
-    """Return that a machine which was looked at shows no GPU and no driver, for what wants one."""
+    """Return that a machine which was examined shows no GPU and no driver, for what wants one."""
     wants = facts.taken and not on_cpu(subject) and not any(one.to in DEVICES for one in own)
     if not wants or nvidia_here(facts) or subject.component in WITHOUT_GPU:
         return None
-    text = "No NVIDIA GPU or driver was found on this machine, so whether it would run on one cannot be said."
+    text = "No NVIDIA GPU or driver was found on this machine, so it cannot be said whether it would run on one."
     return Reason(text=text, verdict=Compatibility.UNKNOWN)
 
 
 def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
-    """Return why nothing can be said of a subject; None where the matrix knows it."""
+    """Return why nothing can be said of a subject; None if the matrix knows it."""
     if not subject.version:
         span = f" in {subject.span}" if subject.span else ""
         text = f"The matrix knows no release of {subject.name}{span}.{meant(subject.name)}"
@@ -202,7 +206,9 @@ def _reason(contract: Contract, subject: Subject, facts: Facts) -> Reason:
     name, row = _named(contract.from_, subject, facts), contract.row
     text = f"{name} needs {contract.needs}; {_found(contract, facts)}.{_more(contract)}"
     text = f"T{text[1:]}" if text.startswith("the ") else text
-    return Reason(text=text, verdict=VERDICTS[contract.status], row=row, source=row.source if row else "")
+    without = contract.kind == TECHNIQUE and contract.status is Kept.LIMITED  # the server runs anyway
+    verdict = Compatibility.COMPATIBLE if without else VERDICTS[contract.status]
+    return Reason(text=text, verdict=verdict, row=row, source=row.source if row else "")
 
 
 def _named(component: str, subject: Subject, facts: Facts) -> str:
@@ -231,8 +237,8 @@ def _more(contract: Contract) -> str:
         return ""
     if contract.from_ in FROM_SOURCE and contract.kind in {"torch", "python", "platform"}:
         return BY_PIP
-    if contract.kind == "requirement":
-        return BY_PIN
+    if contract.kind in BY_KIND:
+        return BY_KIND[contract.kind]
     if contract.kind == "toolkit":
         return BY_OWN if contract.from_ == "jax" else BY_OWN_NVCC
     by_row = f" It works with a limit: {contract.row.text if contract.row else 'see above'}."

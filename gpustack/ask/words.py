@@ -14,6 +14,7 @@ from gpustack.ask.releases import FIND, KNOWN
 from gpustack.ask.subjects import COMPONENTS, LONGEST, is_gpu, parse
 from gpustack.diagnose.driver_packages import DISTRIBUTIONS
 from gpustack.errors import UsageError
+from gpustack.matrix.subjects import torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +25,8 @@ VERSION = re.compile(r"(?:v(?=\d+\.))?(\d{1,4}(?:\.\d{1,5}){0,3}(?:\.?(?:post|de
 BOUND = re.compile(r"(==|>=|<=|~=|!=|<|>)? ?" + VERSION.pattern + r"(\+)?")
 GLUED = re.compile(r"([A-Za-z][A-Za-z_-]*)(?:={1,3}|[:@/])?(v?\d[\w.+]*)")  # torch2.6, torch=2.6, cuda12.4
 AMOUNT = re.compile(r"\d+x|x\d+|\d+(?:gb|gib|g)", re.IGNORECASE)  # of cards, or of their memory
+DRIVER = re.compile(r"\d{3}\.\d{2,3}(?:\.\d{2})?")  # what no other thing has for a version
+BUILD = re.compile(r"cu\d{2,3}|cuda1[1-3]|rocm\d\.\d{1,2}(?:\.\d)?|xpu|cpu")  # of a wheel, as its tag names it
 SIZE = re.compile(r"\d+(?:\.\d+)?[bm]", re.IGNORECASE)  # of a model, in parameters
 MINE = frozenset({"my", "this", "here", "mine"})
 FILLING = frozenset(
@@ -51,9 +54,22 @@ FILLING = frozenset(
         *("please", "possible", "release", "run", "running", "runs", "still", "support", "supported", "supports"),
         *("that", "the", "there", "to", "together", "under", "use", "using", "version", "versions", "want", "what"),
         *("which", "why", "will", "with", "work", "working", "works", "would", "you", "computer", "server", "laptop"),
-        *("nvidia", "amd", "intel", "compatible", "docker", "container", "conda", "pip", "uv", "slurm", "env"),
+        *("nvidia", "amd", "intel", "compatible", "env", "environment", "inside", "without", "no", "has"),
     }
 )
+# Ways to install and to run, by the words for them.
+WAYS = {
+    **{
+        one: one
+        for one in ("pip", "uv", "poetry", "pixi", "conda", "docker", "podman", "kubernetes", "apptainer", "slurm")
+    },
+    **dict.fromkeys(("mamba", "micromamba", "miniconda", "miniforge", "anaconda"), "conda"),
+    **dict.fromkeys(("container", "dockerfile", "image", "devcontainer"), "docker"),
+    **dict.fromkeys(("k8s", "kube", "openshift", "pod"), "kubernetes"),
+    **dict.fromkeys(("module", "lmod", "cluster", "hpc"), "slurm"),
+    **dict.fromkeys(("sudo", "root", "admin", "rootless"), "user"),  # who asks about it has not got it
+    "singularity": "apptainer",
+}
 LONGEST_NAME = 4  # words in the name of a GPU, such as rtx 4070 ti super
 SERIES = 4  # digits of a card's number, such as 5090
 JOINED = 3  # words of one name, such as nvidia container toolkit
@@ -67,13 +83,15 @@ LAST = {"python": 4, "gcc": 4, "clang": 4, "linux-kernel": 4}
 class Asked:
     """What was meant: the subjects as they are written, and whether they are asked of this very machine.
 
-    ``os`` and ``machine`` are as ``--os`` and ``--machine`` take them; ``strange`` are words that nothing is known of.
+    ``os`` and ``machine`` are as ``--os`` and ``--machine`` take them, ``ways`` those in which something is installed
+    or run; ``strange`` are words that nothing is known of.
     """
 
     subjects: tuple[str, ...]
     here: bool = False
     os: str | None = None
     machine: str | None = None
+    ways: tuple[str, ...] = ()
     strange: tuple[str, ...] = ()
 
 
@@ -85,8 +103,9 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
         return Asked(subjects=tuple(parts))
     words = [word for one in parts for word in ([one] if _written(one, matrix) else one.split())]
     plain = [one for word in _joined([word.strip("?!,;\"'") for word in words], matrix) for one in _apart(word, matrix)]
-    system, machine, left = _ground([word for word in plain if word.lower() not in FILLING | MINE])
-    found = tuple(_subjects(left, matrix))
+    ways = tuple(dict.fromkeys(WAYS[one.lower()] for one in plain if one.lower() in WAYS))
+    system, machine, left = _ground([one for one in plain if one.lower() not in FILLING | MINE | {*WAYS}])
+    found = tuple(_with_builds(tuple(_subjects(left, matrix)), matrix))
     known = [one for one in found if _known(one, matrix)]
     if not known:
         return Asked(subjects=tuple(parts))  # none of it is known: it is refused as it was typed
@@ -95,6 +114,7 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
         here=any(word.lower() in MINE for word in plain),
         os=system,
         machine=machine,
+        ways=ways,
         strange=tuple(one for one in found if one not in known),
     )
 
@@ -125,6 +145,8 @@ def _like(word: str, matrix: Matrix) -> bool:
 
 
 def _known(subject: str, matrix: Matrix) -> bool:
+    if BUILD.fullmatch(subject):
+        return False
     return is_gpu(subject, matrix) or _like(re.split(r"[\[=<>!~ ]", subject)[0], matrix)
 
 
@@ -157,7 +179,7 @@ def _joined(words: Sequence[str], matrix: Matrix) -> Iterator[str]:
 
 def _apart(word: str, matrix: Matrix) -> tuple[str, ...]:
     """Return a name and the version that is glued to it; any other word as it is, and none for a mere amount."""
-    glued = GLUED.fullmatch(word)
+    glued = None if BUILD.fullmatch(word) else GLUED.fullmatch(word)
     if AMOUNT.fullmatch(word):
         return ()
     if glued and not _named(word, matrix) and _of_a_stack(glued[1], matrix):
@@ -169,13 +191,14 @@ def _ground(words: Sequence[str]) -> tuple[str | None, str | None, list[str]]:
     """Return the system and the processor that are named, as the options take them, and the other words."""
     system = machine = None
     left: list[str] = []
+    before: str | None = None
     for word in words:
-        plain = word.lower()
+        plain, last, before = word.lower(), before, word.lower()
         if plain in SYSTEMS or plain == "wsl2":
             system = plain.removesuffix("2")
         elif plain in DISTRIBUTIONS:
             system = plain
-        elif system in DISTRIBUTIONS and VERSION.fullmatch(word):
+        elif system in DISTRIBUTIONS and last == system and VERSION.fullmatch(word):
             system = f"{system}-{word}"
         elif plain in {*MACHINES, *ALSO_MACHINES}:
             machine = ALSO_MACHINES.get(plain, plain)
@@ -190,7 +213,8 @@ def _subjects(words: list[str], matrix: Matrix) -> Iterator[str]:
         word, after = words[at], words[at + 1 : at + 3]
         longest = min(LONGEST_NAME, len(words) - at)
         card = next((size for size in range(longest, 0, -1) if _card(words[at : at + size], matrix)), 0)
-        taken, bound = _bound(after)
+        numbered = any(one.isdecimal() for one in after[:1]) and _card(after[:1], matrix)  # of a card, no version
+        taken, bound = (0, "") if numbered else _bound(after)
         if taken and (_named(word, matrix) or (not card and _like(word, matrix))):
             yield f"{word}{bound}"
             at += 1 + taken
@@ -199,8 +223,29 @@ def _subjects(words: list[str], matrix: Matrix) -> Iterator[str]:
             at += card
         else:
             if canonicalize_name(word) not in OF_A_MACHINE or not at:
-                yield word
+                yield f"driver=={word}" if DRIVER.fullmatch(word) else word
             at += 1
+
+
+def _with_builds(found: Sequence[str], matrix: Matrix) -> Iterator[str]:
+    """Yield the subjects, with a build that was typed apart as that of the PyTorch or the JAX beside it.
+
+    A CUDA build of nothing is the CUDA version that it names.
+    """
+    tag = next((one for one in found if BUILD.fullmatch(one)), None)
+    names = [COMPONENTS.get(name, name) for name in (re.split(r"[=<>!~]", one)[0] for one in found)]
+    for name, one in zip(names, found, strict=True):
+        if one == tag:
+            if tag.startswith("cu") and not {"pytorch", "jax"} & {*names}:
+                yield f"cuda=={tag[2:].removeprefix('da')[:2]}.{tag[4:].removeprefix('da') or 0}"
+        elif tag and name == "pytorch" and not re.search(r"[<>!~+]", one) and not tag.startswith("cuda"):
+            of = (it.version for it in reversed(torch.releases(matrix)) if torch.build_of(matrix, it.version, tag))
+            version = one.partition("==")[2] or next(of, None)
+            yield f"torch=={version}+{tag}" if version else one
+        elif tag and name == "jax" and tag.startswith("cuda"):
+            yield f"jax[{tag}]{one.removeprefix('jaxlib').removeprefix('jax')}"
+        else:
+            yield one
 
 
 def _bound(words: Sequence[str]) -> tuple[int, str]:
@@ -214,6 +259,8 @@ def _bound(words: Sequence[str]) -> tuple[int, str]:
 
 def _card(words: Sequence[str], matrix: Matrix) -> bool:
     """Return whether words name a GPU; a bare number is a version of what stands before it."""
-    if any(map(SIZE.fullmatch, words)) or (len(words) == 1 and VERSION.fullmatch(words[0]) and len(words[0]) != SERIES):
+    if any(SIZE.fullmatch(one) or BUILD.fullmatch(one) for one in words) or (
+        len(words) == 1 and VERSION.fullmatch(words[0]) and len(words[0]) != SERIES
+    ):
         return False
     return is_gpu(" ".join(words), matrix)

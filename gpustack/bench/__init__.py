@@ -60,7 +60,7 @@ def measure(
     be opened.
     """
     if data not in DATA:
-        raise UsageError(f"data are {' or '.join(DATA)}, not {data}")
+        raise UsageError(f"data is {' or '.join(DATA)}, not {data}")
     if gpus is not None and not gpus:
         raise UsageError("no GPU was named")
     environ = os.environ if environ is None else environ

@@ -24,7 +24,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gpustack.bench import suite
-from gpustack.bench.timing import Train, fitting
+from gpustack.bench.timing import Timer, Train, fitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from gpustack.bench.card import Argument, Card, Memory
     from gpustack.bench.child import Desk
     from gpustack.bench.lab import Job, Lab, Load
-    from gpustack.bench.timing import Timer
 
 PIECES = 4
 WAIT = 5.0
@@ -216,8 +215,8 @@ def _ring(lab: Lab, jobs: list[Job], stack: ExitStack) -> tuple[Job, Ring]:
             run()
         if not ring.compare(2)[0]:
             return job, ring
-        wrong = "the same product of the same numbers came out different"
-    raise ArithmeticError(wrong or "there is no product to load the GPU with")
+        wrong = "the same matrix product of the same numbers gave different results"
+    raise ArithmeticError(wrong or "there is no matrix product to load the GPU with")
 
 
 def _round(desk: Desk, ring: Ring, runs: int, until: float, steps: float) -> tuple[list[tuple[int, Train]], int]:

@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import cycle, repeat, starmap
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpustack.bench.timing import Train
-
-if TYPE_CHECKING:
-    from gpustack.bench.timing import Timer
+from gpustack.bench.timing import Timer, Train
 
 LIBRARY = "libcuda.so.1"
 THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -85,24 +82,38 @@ def pooled(size: int, stream: int) -> Calls:
 @contextmanager
 def captured(enqueue: Callable[[], None], stream: int) -> Iterator[Calls]:
     """Yield the replay of a graph of what this enqueues."""
-    library, ordered = ctypes.CDLL(LIBRARY), ctypes.c_void_p(stream)
-    graph, ready = ctypes.c_void_p(), ctypes.c_void_p()
-    _must(library, "cuStreamBeginCapture_v2", ordered, ctypes.c_int(THIS_THREAD))
+    library, ready = ctypes.CDLL(LIBRARY), ctypes.c_void_p()
+    with graph_of(library, enqueue, stream) as graph:
+        try:
+            must(library, "cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, ctypes.c_uint64(0))
+            yield Calls(steps=[("cuGraphLaunch", (ready, ctypes.c_void_p(stream)))])
+        finally:
+            if ready.value:
+                must(library, "cuGraphExecDestroy", ready)
+
+
+@contextmanager
+def graph_of(library: ctypes.CDLL, enqueue: Callable[[], None], stream: int) -> Iterator[ctypes.c_void_p]:
+    """Yield the graph of what this enqueues, which is not run; raises RefusedError where the driver refuses."""
+    ordered, graph = ctypes.c_void_p(stream), ctypes.c_void_p()
+    must(library, "cuStreamBeginCapture_v2", ordered, ctypes.c_int(THIS_THREAD))
     try:
         enqueue()
     finally:
-        _must(library, "cuStreamEndCapture", ordered, ctypes.byref(graph))
+        must(library, "cuStreamEndCapture", ordered, ctypes.byref(graph))
     try:
-        _must(library, "cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, ctypes.c_uint64(0))
-        yield Calls(steps=[("cuGraphLaunch", (ready, ordered))])
+        yield graph
     finally:
-        if ready.value:
-            _must(library, "cuGraphExecDestroy", ready)
-        _must(library, "cuGraphDestroy", graph)
+        must(library, "cuGraphDestroy", graph)
 
 
-def _must(library: ctypes.CDLL, name: str, *given: object) -> None:
-    if code := getattr(library, name)(*given):
+def must(library: ctypes.CDLL, name: str, *given: object) -> None:
+    """Call a function of the driver; raises RefusedError where it has none of this name, or answers an error."""
+    try:
+        code = getattr(library, name)(*given)
+    except AttributeError as error:
+        raise RefusedError(f"this driver has no {name}") from error
+    if code:
         raise RefusedError(f"{name} answered {code}")
 
 

@@ -8,14 +8,13 @@ from enum import Enum
 from functools import cache
 from math import sqrt
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gpustack.model.bench import TIMES, Mark, Result
+from gpustack.model.bench import TIMES, Advice, Device, Mark, Result, Telemetry
 
 if TYPE_CHECKING:
     from gpustack.bench.ceilings import Ceiling
     from gpustack.bench.suite import Part
-    from gpustack.model.bench import Advice, Device, Telemetry
     from gpustack.model.facts import JsonValue
     from gpustack.model.rows import Architecture
 
@@ -149,6 +148,11 @@ class Spread:
     steady: bool
     enough: bool
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """The numbers that a result has too, by their names there."""
+        return {one: getattr(self, one) for one in ("median", "p05", "p95", "interval", "steady", "drift")}
+
 
 def spread(samples: Sequence[float]) -> Spread:
     """Return the statistics of samples, of which there must be at least one; they are in the order of their taking."""
@@ -252,13 +256,8 @@ def _joined(middle: Result, runs: Sequence[Result], values: tuple[float, ...]) -
         why=(*differ, *first.why),
         advice=first.advice,
         value=value,
-        median=value,
-        p05=whole.p05,
-        p95=whole.p95,
-        interval=whole.interval,
         samples=samples,
-        steady=steady,
-        drift=whole.drift,
+        **{**whole.told, "median": value, "steady": steady},
         runs=values,
         ratio=_scaled(middle, middle.ratio, value),
         ratio_held=_scaled(middle, middle.ratio_held, value),

@@ -26,10 +26,10 @@ COMPLETION_OVERHEAD = 20
 USUAL_PAYLOAD = 256
 DIRECTIONS = frozenset({"pcie.h2d", "pcie.d2h", "pcie.bidir"})
 WITHOUT = {
-    "pcie.pageable": "none: the host's processor copies, and its memory is the limit",
-    "pcie.far": "none: the way from one processor of the host to the other decides",
-    "pcie.latency": "none: the way through the host decides",
-    "none": "none: the host's processor and the driver decide",
+    "pcie.pageable": "none: the host's processor copies, so its memory is the limit",
+    "pcie.far": "none: it depends on the link between the host's processors",
+    "pcie.latency": "none: it depends on the path through the host",
+    "none": "none: it depends on the host's processor and the driver",
 }
 # Bytes a clock and multiprocessor: 32 banks of 4 bytes (CUDA C++ Programming Guide, "Shared Memory"). What one can take
 # from the second level is an assumption: A100's cache gives 47 to each of its 108.
@@ -40,11 +40,11 @@ GIGA = 1e9
 SIGNALLED = {25781: 32 / 33, 26562: 16 / 17, 53125: 16 / 17}
 NEAR = 2  # megabytes a second: how NVML rounds
 BETWEEN_WITHOUT = {
-    "latency": "none: the way through the links decides",
+    "latency": "none: it depends on the path through the links",
     "refused": "none: the driver copies through the host's memory, since peer access is refused",
-    "multicast": "none: the switch adds up on the way, since NCCL_NVLS_ENABLE was set",
+    "multicast": "none: the switch adds in transit, since NCCL_NVLS_ENABLE was set",
 }
-UNKNOWN = "none: NVML reports no NVLinks from each of these GPUs to all others, and NCCL chooses the way"
+UNKNOWN = "none: NVML reports no NVLinks from each of these GPUs to all others, and NCCL chooses the path"
 EVERY = "p2p.every"
 LARGE = 1 << 30  # bytes: below that the start of a sum counts, and a part of the limit means nothing
 
@@ -110,7 +110,7 @@ def _pcie(generation: int, width: int) -> float:
 
 def shared(device: Device, held_mhz: float | None) -> Ceiling:
     """Return the limit of shared memory: multiprocessors x banks x clock, in GB/s."""
-    return _clocked(device, held_mhz, BANKS, "32 banks of 4 bytes a clock")
+    return _clocked(device, held_mhz, BANKS, "32 banks of 4 bytes per clock")
 
 
 def level2(device: Device, bytes_a_clock: float | None, held_mhz: float | None) -> Ceiling:
@@ -118,11 +118,11 @@ def level2(device: Device, bytes_a_clock: float | None, held_mhz: float | None) 
     units, clock = device.multiprocessors, device.clock_mhz
     if not bytes_a_clock or not units or not clock:
         why = "assumed: no row states the bandwidth of this architecture's cache"
-        return _clocked(device, held_mhz, PORT, f"{PORT} bytes a clock for each ({why})")
+        return _clocked(device, held_mhz, PORT, f"{PORT} bytes per clock for each ({why})")
     return Ceiling(
         best=bytes_a_clock * clock * 1e6 / GIGA,
         held=bytes_a_clock * held_mhz * 1e6 / GIGA if held_mhz else None,
-        source=f"{bytes_a_clock:g} bytes a clock (published for the architecture) x {clock:g} MHz (its highest clock)",
+        source=f"{bytes_a_clock:g} bytes per clock (published for the architecture) x {clock:g} MHz (its maximum)",
     )
 
 
@@ -150,7 +150,7 @@ def compute(device: Device, rates: Mapping[str, float], dtype: str, held_mhz: fl
     return Ceiling(
         best=per_mhz * clock,
         held=per_mhz * held_mhz if held_mhz else None,
-        source=f"{units} multiprocessors x {rate:g} FLOP a clock x {clock:g} MHz (its highest clock)",
+        source=f"{units} multiprocessors x {rate:g} FLOP per clock x {clock:g} MHz (its highest clock)",
     )
 
 
@@ -216,5 +216,5 @@ def _counted(links: int, up: int, mb_s: int | None, where: str) -> Ceiling:
     part = next((part for rate, part in SIGNALLED.items() if abs(told - rate) <= NEAR), 1.0)
     each = told * part / 1000
     signalled = f", {told / 1000:g} signalled" if part < 1 else ""
-    source = f"{links} NVLinks {where} x {each:.4g} GB/s a direction{signalled}, as NVML reports them"
+    source = f"{links} NVLinks {where} x {each:.4g} GB/s per direction{signalled}, as NVML reports them"
     return Ceiling(best=links * each, held=up * each, source=source)

@@ -29,17 +29,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 from gpustack.bench import suite
 from gpustack.bench.burn import burn
-from gpustack.bench.lab import Lab, SkipError
+from gpustack.bench.lab import Job, Lab, SkipError
 from gpustack.bench.numa import near, payload
-from gpustack.bench.timing import SLOTS, Plan, Timer, Wishes, beside, fitting, follow, gather, sample, settle
+from gpustack.bench.timing import SLOTS, Plan, Samples, Timer, Wishes, beside, fitting, follow, gather, sample, settle
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card
-    from gpustack.bench.lab import Job
     from gpustack.bench.routes import Routes
     from gpustack.bench.suite import Bench
     from gpustack.bench.telemetry import Telemetry
-    from gpustack.bench.timing import Samples
 
 USUAL, QUICK = Plan(), Plan(warm=0.25, budget=0.16, least=6)
 ABREAST = replace(QUICK, budget=0.4)  # what falls into the time that all share
@@ -132,11 +130,11 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
         chosen = card.Card(asked["gpu"], asked["library"])
         timer = _timer(chosen, stack)
     except ImportError as error:
-        outlet.say("nothing", {"reason": f"the packages of the bench are not installed: {error}", "remedy": INSTALL})
+        outlet.say("nothing", {"reason": f"the bench's packages are not installed: {error}", "remedy": INSTALL})
         return None
     except Exception as error:  # noqa: BLE001 - whatever CUDA raises where there is no GPU, driver or right to use it
         full = any(sign in str(error) for sign in OUT_OF_MEMORY)
-        reason = "the GPU's memory is full, so that it cannot even be opened" if full else _said(error)
+        reason = "the GPU's memory is full, so it cannot even be opened" if full else _said(error)
         remedy = "nvidia-smi" if full else "gpustack doctor"
         outlet.say("nothing", {"reason": reason, "remedy": remedy, "count": len(devices)})
         return None

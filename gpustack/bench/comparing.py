@@ -42,17 +42,17 @@ def read(path: Path) -> BenchReport:
     try:
         said = json.loads(plain.json_text(path))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a report of gpustack bench: it is not JSON") from error
+        raise InputError(f"{path} is not a gpustack bench report: it is not JSON") from error
     schema = said.get("schema") if isinstance(said, dict) else None
     if schema != SCHEMA:
-        raise InputError(f"{path} is not a report of gpustack bench: its schema is {schema or 'missing'}, not {SCHEMA}")
+        raise InputError(f"{path} is not a gpustack bench report: its schema is {schema or 'missing'}, not {SCHEMA}")
     try:
         report = made(said, BenchReport)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {error}") from error
     for one in report.results:
         if one.device is not None and len(one.gpus) == 1:
-            raise InputError(f"{path} is damaged: {one.id} is of a pair, and names one GPU")
+            raise InputError(f"{path} is damaged: {one.id} is for a pair, but names one GPU")
     return report
 
 

@@ -227,7 +227,7 @@ class Kernels:
         key = hashlib.sha256(b"\0".join([source, compiler.encode(), *(option.encode() for option in options)]))
         kept = self._entry(f"{file}-{self.architecture}-{key.hexdigest()[:32]}.cubin")
         if kept and (data := read(kept)):
-            return Code(data=data, compiled=True, how=f"{how}, kept from an earlier run")
+            return Code(data=data, compiled=True, how=f"{how}, cached from an earlier run")
         try:
             data = nvrtc.cubin(source.decode("utf-8"), f"{file}.cu", options)
         except BrokenError as error:

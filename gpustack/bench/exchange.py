@@ -9,12 +9,11 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.bench.routes import Site, follow, move
-from gpustack.bench.timing import Train, fitting, pilot
+from gpustack.bench.timing import Timer, Train, fitting, pilot
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card, Memory
     from gpustack.bench.setting import Nccl, Ring
-    from gpustack.bench.timing import Timer
 
 TRAIN = 0.02
 PIECES = 8

@@ -163,7 +163,7 @@ class Lab:
     def allocations(self, size: int) -> Calls:
         """Return the allocation of so many bytes in the order of the stream, and their return; skips without pools."""
         if not self._card.has_pools:
-            self.skip("this GPU has no pools of memory under this driver")
+            self.skip("this GPU has no memory pools with this driver")
         return calls.pooled(size, self._card.stream)
 
     def fill(self, memory: Memory, kind: str = "bits") -> None:
@@ -244,7 +244,7 @@ class Lab:
         except CublasLtError as error:
             self.skip(f"cuBLASLt {library.version} has no such product here ({error})")
         if not ways:
-            self.skip(f"cuBLASLt {library.version} knows no way to make this product on this GPU")
+            self.skip(f"cuBLASLt {library.version} has no way to compute this product on this GPU")
         return ways, {"library": library.path, "library_version": library.version}
 
     def skip(self, reason: str, remedy: str | None = None) -> NoReturn:

@@ -100,14 +100,14 @@ class Ear:
         if self.child.stdout not in {key.data for key in self._selector.get_map().values()}:
             self.over = True
             code = ended(self.child, GRACE)
-            how = "closed its output and goes on" if code is None else death(code)
+            how = "closed its output but keeps running" if code is None else death(code)
             return [*said, Line(kind="died", what=" ".join([how, last_line(self._errors)]).strip())]
         if not said and self.door.now() >= self.due():
             self.over = True
-            did = state(self.child.pid)
+            silent, did = self.door.now() - self._heard, state(self.child.pid)
             self.door.kill(self.child)
             stays = "" if ended(self.child, GRACE) is not None else "; it could not be ended and is left behind"
-            return [Line(kind="died", what=f"said nothing for {self.door.now() - self._heard:.1f} s ({did}){stays}")]
+            return [Line(kind="died", what=f"printed nothing for {silent:.1f} s ({did}){stays}")]
         return said
 
     def tell(self, order: Mapping[str, object]) -> None:

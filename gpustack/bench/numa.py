@@ -47,7 +47,7 @@ def near(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator
         before = os.sched_getaffinity(0)
         allowed = before & processors(node, root)
         if not allowed:
-            yield UNPINNED.format(f"no processor of node {node} may be used here")
+            yield UNPINNED.format(f"no processor of node {node} is available here")
             return
         os.sched_setaffinity(0, allowed)
     except (OSError, AttributeError) as error:
@@ -69,7 +69,7 @@ def far(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator[
         raise RefusedError(f"the kernel reports no node for {pci}")
     node = furthest(own, root)
     if node is None:
-        raise RefusedError(f"there is memory on node {own} alone")
+        raise RefusedError(f"only node {own} has memory")
     prefer = policy or prefer_node
     try:
         prefer(node)

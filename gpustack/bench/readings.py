@@ -8,11 +8,10 @@ from operator import or_
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from gpustack.bench.case import spread
+from gpustack.bench.case import Spread, spread
 from gpustack.model import bench as model
 
 if TYPE_CHECKING:
-    from gpustack.bench.case import Spread
     from gpustack.bench.ceilings import Ceiling
 
 # NVML's bits of clock event reasons; new ones may come, so the mask is kept beside the names. Source: nvml.h.

@@ -11,14 +11,13 @@ from gpustack.bench.case import Case, spread
 from gpustack.bench.reasons import explain, judge
 from gpustack.collect.probe_results import plain
 from gpustack.errors import NothingSeenError, UsageError
-from gpustack.model.bench import Device, Mark, Result
+from gpustack.model.bench import Device, Mark, Result, Telemetry
 from gpustack.model.command import reread
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
     from gpustack.bench.suite import Bench, Part
     from gpustack.matrix import Matrix
-    from gpustack.model.bench import Telemetry
     from gpustack.model.rows import Architecture
 
 SCALES = {"GB/s": 1e9, "TFLOP/s": 1e12}
@@ -147,13 +146,8 @@ def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture:
         why=verdict.why,
         advice=verdict.advice,
         value=figures.median,
-        median=figures.median,
-        p05=figures.p05,
-        p95=figures.p95,
-        interval=figures.interval,
         samples=samples,
-        steady=figures.steady,
-        drift=figures.drift,
+        **figures.told,
         ceiling=ceiling.best,
         ceiling_from=ceiling.source,
         ratio=case.ratio,
@@ -185,13 +179,8 @@ def together(parts: Mapping[int, Result]) -> Result:
         why=() if figures.steady else first.why[:1],
         advice=(),
         value=value,
-        median=value,
-        p05=figures.p05,
-        p95=figures.p95,
-        interval=figures.interval,
         samples=samples,
-        steady=figures.steady,
-        drift=figures.drift,
+        **{**figures.told, "median": value},
         ceiling=ceiling,
         ceiling_from=f"the links of {len(known)} GPUs together; the host's memory, which they share, may allow less",
         ratio=value / ceiling if ceiling else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -77,30 +78,25 @@ class Routes:
 
     def _end(self, gpu: int, others: Sequence[int]) -> End | None:
         handle = self._handles.get(gpu)
-        states = _states(handle) if handle is not None else []
-        if not states:
+        known = states(handle) if handle is not None else []
+        if not known:
             return None
-        up = [link for link, state in enumerate(states) if state]
+        up = [link for link, state in enumerate(known) if state]
         speeds = [speed for link in up if (speed := _speed(handle, link))]
         straight = {str(one): sum(_leads(handle, link, self._places.get(one)) for link in up) for one in others}
         return {
             "gpu": gpu,
-            "links": len(states),
+            "links": len(known),
             "up": len(up),
             "mb_s": min(speeds) if speeds else None,
             "straight": {one: count for one, count in straight.items() if count},
         }
 
 
-def _states(handle: object) -> list[int]:
+def states(handle: object) -> list[int]:
     """Return for each link whether it is up, as far as there are links."""
-    states: list[int] = []
-    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
-        told = _told(pynvml.nvmlDeviceGetNvLinkState, handle, link)
-        if told is None:
-            break
-        states.append(int(told))
-    return states
+    told = (_told(pynvml.nvmlDeviceGetNvLinkState, handle, link) for link in range(pynvml.NVML_NVLINK_MAX_LINKS))
+    return [int(one) for one in takewhile(lambda one: one is not None, told)]
 
 
 def _speed(handle: object, link: int) -> int | None:

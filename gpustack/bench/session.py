@@ -115,7 +115,7 @@ class Session:
                 if self._workers[gpu].ear is ears[gpu]:
                     self._heard(self._workers[gpu], line)
             due = {bench.id for worker in self._workers.values() for bench in worker.left}
-            for name in set(self._parts) - due:
+            for name in set(self._parts) - due:  # what all cards did at once is one figure when none is to come
                 self._keep(results.together(self._parts.pop(name)))
             self._turns()
         for bench in self._benches:
@@ -124,7 +124,7 @@ class Session:
                 self._keep(results.skipped(bench, next(iter(self._workers)), why, remedy))
         for worker in self._workers.values():
             for bench in worker.left:
-                self._keep(results.skipped(bench, worker.gpu, "the time was up before its turn", None))
+                self._keep(results.skipped(bench, worker.gpu, "time ran out before its turn", None))
 
     def _share(self, gpus: Sequence[int]) -> None:
         """Give each GPU its list, and a child if it has none."""
@@ -168,8 +168,8 @@ class Session:
         elif line.kind in {"died", "done"}:
             worker.close()
             died = line.kind == "died"
-            how = str(line.what) if died else "the child said that it was done, and was not"
-            if worker.left and ((died and worker.began) or not worker.answered):
+            how = str(line.what) if died else "the child reported that it was done, but was not"
+            if worker.left and ((died and worker.began) or not worker.answered):  # one at least, so that this ends
                 self._keep(results.failed(worker.left.pop(0), worker.gpu, how))
             if worker.left and self.door.now() < self.deadline:
                 self._begin(worker)

@@ -58,10 +58,10 @@ def alone(environ: Mapping[str, str], devices: Sequence[Device]) -> tuple[str, s
     """Return why benchmarks that take several GPUs are skipped with one, and what to type to have them."""
     if len(devices) > 1:
         named = " ".join(f"--gpu {device.index}" for device in devices)
-        return "one GPU was named, and this takes two or more", f"{AGAIN} {named}"
+        return "one GPU was named, but this needs two or more", f"{AGAIN} {named}"
     if SHOWN in environ:
-        return f"{SHOWN} shows one GPU, and this takes two or more", f"env -u {SHOWN} {AGAIN}"
-    return "CUDA shows one GPU, and this takes two or more", "nvidia-smi topo -m"
+        return f"{SHOWN} shows one GPU, but this needs two or more", f"env -u {SHOWN} {AGAIN}"
+    return "CUDA shows one GPU, but this needs two or more", "nvidia-smi topo -m"
 
 
 def found_here(name: str = "cublasLt") -> str | None:

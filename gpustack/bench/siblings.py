@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from gpustack.bench import suite
 from gpustack.bench.ceilings import WITHOUT
-from gpustack.model.bench import Advice, Mark, Result
+from gpustack.model.bench import Advice, Device, Mark, Result
 from gpustack.model.command import NAME, NUMBER, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
-
-if TYPE_CHECKING:
-    from gpustack.model.bench import Device
 
 SEVERITIES = {
     Mark.FAILED: Severity.ERROR,
@@ -41,7 +37,7 @@ MOST_NAMED = 4
 GOOD = (Mark.OK, Mark.LOW)  # a measurement that is not steady fails nobody, and is no measure of others
 WARMER, SLOWER, WATTS = 8.0, 0.95, 0.9
 SWAP = Advice(
-    "Measure it alone, then swap it with a sibling: what stays with the place is caused by slot, supply or airflow.",
+    "Measure it alone, then swap it with a sibling: what stays with the slot is caused by slot, power or airflow.",
     (sh("gpustack bench --gpu N -v"), sh("nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE,CLOCK")),
 )
 PAIR = Advice(
@@ -74,7 +70,7 @@ def _finding(result: Result) -> Finding:
 def _fix(result: Result) -> Fix | None:
     """Return what to do: about the reasons, or to have the figure at all."""
     if result.remedy:
-        return Fix(text="This would make it run.", commands=(result.remedy,))
+        return Fix(text="This lets it run.", commands=(result.remedy,))
     if not result.advice:
         return None
     commands = dict.fromkeys(command for advice in result.advice for command in advice.commands)

@@ -14,16 +14,14 @@ from gpustack.bench import results, setting
 from gpustack.bench.listening import Ear, Line, abreast, start
 from gpustack.bench.progress import Ticker
 from gpustack.bench.siblings import found
-from gpustack.bench.suite import listed
+from gpustack.bench.suite import Bench, listed
 from gpustack.collect.subprocesses import Door
 from gpustack.matrix import Matrix
-from gpustack.model.bench import BenchReport, Mark, Stress
+from gpustack.model.bench import BenchReport, Device, Mark, Result, Stress, Telemetry
 from gpustack.model.report import Tool
 
 if TYPE_CHECKING:
     from gpustack.bench.results import Opened
-    from gpustack.bench.suite import Bench
-    from gpustack.model.bench import Device, Result, Telemetry
     from gpustack.model.rows import Architecture
 
 TITLE = "load over most of the memory"
@@ -72,8 +70,8 @@ def _concluded(
     wrong, ecc = _wrong(stress, seen.device), measured.telemetry.ecc.uncorrected if measured.telemetry else None
     mark = Mark.FAILED if wrong or ecc else Mark.LOW if measured.verdict is Mark.LOW else Mark.OK
     kept = tuple(reason for reason in measured.why if not reason.startswith("not steady"))
-    more = f"; {stress.patterns} patterns written over it and read back; {stress.steps} load steps"
-    alike = f"{stress.products} products over {stress.memory_gib:.1f} GiB compared bit by bit: all alike"
+    more = f"; {stress.patterns} patterns written to it and read back; {stress.steps} load steps"
+    alike = f"{stress.products} products over {stress.memory_gib:.1f} GiB compared bit by bit: all identical"
     what = wrong or alike + more * bool(stress.patterns)
     did = tuple(filter(None, (_did(measured.telemetry),)))
     return replace(measured, verdict=mark, why=(what, *kept, *did), stress=stress)
@@ -232,7 +230,7 @@ class Ward:
 def _result(patient: Patient, seconds: float, matrix: Matrix) -> Result:
     """Return the result of one GPU: what its rounds say, and how it ended where that was not as it should be."""
     line, seen = patient.trouble, patient.seen
-    what: Any = line.what if line else "the load was ended before its first round was over"
+    what: Any = line.what if line else "the load was stopped before its first round ended"
     reason = str(what.get("reason")) if isinstance(what, dict) else str(what)
     if not patient.states or seen is None:
         if line is None or line.kind == "skipped" or (isinstance(what, dict) and what.get("occupied")):

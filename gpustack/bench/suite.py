@@ -165,7 +165,7 @@ def part(dtype: str, product: str, said: Mapping[str, Any], architecture: Archit
     if not share:
         return None
     reached = rate / (row * share)
-    how = f"{rate:.0f} {dtype} operations a clock and multiprocessor by {instruction} in the probe"
+    how = f"{rate:.0f} {dtype} operations per clock and multiprocessor by {instruction} in the probe"
     if SLOWER <= reached <= FASTER:
         return Part(rate=row, source=how)
     kind = "half-rate or fused part" if reached < 1 else "faster part than its row says"

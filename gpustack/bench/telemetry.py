@@ -229,12 +229,7 @@ def _remap_pending(handle: object) -> bool | None:
 
 def _nvlinks(handle: object) -> dict[str, int] | None:
     """Return how many links to other GPUs there are, and how many are up."""
-    states: list[int] = []
-    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
-        told = _told(pynvml.nvmlDeviceGetNvLinkState, handle, link)
-        if told is None:
-            break
-        states.append(int(told))
+    states = routes.states(handle)
     return {"total": len(states), "active": sum(states)} if states else None
 
 

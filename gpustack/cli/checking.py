@@ -100,7 +100,7 @@ def check(
         progress=_shown,
     )
     if origins and (deep or pythons or gpus):
-        raise UsageError("--from does not go with --deep, --python or --gpu: what is recorded is judged as it is")
+        raise UsageError("--from cannot be combined with --deep, --python or --gpu: a recording is judged as it is")
     if saved and no_bench:
         raise UsageError("--bench and --no-bench contradict each other")
     if init:

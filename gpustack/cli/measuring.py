@@ -62,7 +62,7 @@ def compared(report: BenchReport, asked: Wanted) -> BenchReport:
 
 
 def kept(report: BenchReport, asked: Wanted) -> None:
-    """Save the report and draw it; raises OutputError where that cannot be written."""
+    """Save the report and draw it; raises OutputError if that cannot be written."""
     from gpustack.model import plain
     from gpustack.report import plot as drawing
 

@@ -50,7 +50,7 @@ def writable(path: Path | None) -> Path | None:
     if path.exists() and not os.access(path, os.W_OK):
         raise OutputError(f"{path} cannot be written: permission denied")
     if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OutputError(f"{path} cannot be written: there is no writable folder {path.parent}")
+        raise OutputError(f"{path} cannot be written: no writable folder {path.parent}")
     return path
 
 
@@ -154,7 +154,7 @@ Deep = Annotated[
 
 
 class Read:
-    """Reads the words of one option, as typer 0.28 did: 0.29 asks pydantic, whose import takes 0.2 s of every start."""
+    """Reads the words of one option, as typer 0.28 did: 0.29 asks pydantic, whose import doubles the start."""
 
     def __init__(self, kind: object) -> None:
         """Take the type of the option: that of its items, where there may be several."""

@@ -20,7 +20,7 @@ Pseudonyms = Annotated[
 
 
 def read_key(path: Path) -> bytes:
-    """Return the key that a file holds; raises InputError where it cannot be read, or is too short to keep a secret."""
+    """Return the key that a file holds; raises InputError if it cannot be read, or is too short to keep a secret."""
     try:
         with path.open("rb") as file:
             key = file.read(MOST_KEY).strip()

@@ -99,7 +99,7 @@ class Command(TyperCommand):
         return rest
 
     def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - however much room there is
-        """Return the first sentence of the help, not cut off."""
+        """Return the first sentence of the help, whole."""
         return sentence(self.help or "")
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's, which typer hides
@@ -125,7 +125,7 @@ class Group(TyperGroup):
 
 
 def helped(app: typer.Typer) -> tuple[str, ...]:
-    """Give each command and group of this one the help above, and return the names of its groups."""
+    """Return each command and group of this one the help above, and return the names of its groups."""
     app.info.cls = Group
     for command in app.registered_commands:
         command.cls = Command

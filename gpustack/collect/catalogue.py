@@ -71,24 +71,13 @@ def _shipped() -> tuple[System, ...]:
         rows = json.loads(path.read_text("utf-8"))["systems"]
         return tuple(system(row) for row in rows)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"the shipped catalogue of probes is damaged: {path.name}: {error}"
-        raise BrokenError(message) from error
+        raise BrokenError(f"the shipped catalogue of probes is damaged: {path.name}: {error}") from error
 
 
 def question(name: str, seconds: float, **data: object) -> System:
     """Return a question of our own, asked here as those about systems are, with what its program gets."""
-    return System(
-        id=name,
-        layer=Layer.ENVIRONMENT,
-        vendor="any",
-        here=True,
-        target=False,
-        alone=False,
-        deep=False,
-        group="",
-        seconds=seconds,
-        data={"id": name, **data},
-    )
+    row = {"id": name, "layer": Layer.ENVIRONMENT, "vendor": "any", "where": "system", "seconds": seconds}
+    return replace(system(row), data={"id": name, **data})
 
 
 def system(row: Mapping[str, Any]) -> System:

@@ -54,7 +54,7 @@ def checked(address: str) -> str:
     except ValueError:
         fits = False
     if not fits or not address.isascii() or not address.isprintable() or " " in address:
-        raise UsageError(f"{address[:200]!r} is no address to fetch from: give one that begins with {SCHEME}")
+        raise UsageError(f"{address[:200]!r} is not an address to fetch from: it must begin with {SCHEME}")
     return address
 
 
@@ -100,6 +100,6 @@ def _read(address: str, most: int, until: float) -> bytes:
         while piece := answer.read1(PIECE):
             size += len(piece)
             if size > most:
-                raise InputError(f"{address} is longer than a bundle of data may be")
+                raise InputError(f"{address} is too large for a data bundle")
             pieces.append(piece)
     return b"".join(pieces)

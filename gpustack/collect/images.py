@@ -12,26 +12,23 @@ the container is started.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpustack import assets
-from gpustack.collect import catalogue, isolation, targets
+from gpustack.collect import catalogue, isolation, probing, targets
 from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
 from gpustack.collect.targets import MOST, sort_out
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
-from gpustack.model.facts import Component, Facts, Layer, Status, Unseen
+from gpustack.model.facts import Component, Environment, Facts, Instance, JsonValue, Layer, Status, Unseen
 from gpustack.model.versions import DriverRelease
 
 if TYPE_CHECKING:
     from gpustack.collect.catalogue import System
-    from gpustack.model.facts import Environment, Instance, JsonValue
 
 ELSEWHERE, TOOLKIT = "known folder", "the container toolkit"
 ASKED = ("cu_init", "cu_init_name", "driver_cuda", "kind")  # what the machine's own copy answered
@@ -41,10 +38,10 @@ BELOW = frozenset({Layer.HARDWARE, Layer.KERNEL, Layer.KERNEL_MODULE, Layer.DRIV
 RUNNING = frozenset({"limits"})  # what only a container at work has
 USUAL = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 PLACES = {"image": "about", "image-libcuda": "libcuda", "image-pythons": "pythons"}
-NAMELESS = "its files do not tell which version of Python it is"
+NAMELESS = "its files do not say which Python version it is"
 UNTOLD = Unseen(
     what="the image's variables (PATH, LD_LIBRARY_PATH, NVIDIA_REQUIRE_CUDA)",
-    why="they stand in its configuration, which its files do not hold",
+    why="they are in its configuration, not in its files",
     enable_by="--container-env KEY=VALUE, from docker inspect",
 )
 
@@ -141,11 +138,9 @@ def _root(folder: Path) -> Path:
     try:
         names = {path.name for path in folder.iterdir()}
     except OSError as error:
-        message = f"--container {folder}: {error.strerror}"
-        raise UsageError(message) from error
+        raise UsageError(f"--container {folder}: {error.strerror}") from error
     if not names & set(ROOTS):
-        message = f"--container {folder}: it is no root of a file system (it has no usr, no lib and no bin)"
-        raise UsageError(message)
+        raise UsageError(f"--container {folder}: it is not the root of a file system (it has no usr, lib or bin)")
     return folder.resolve()
 
 
@@ -160,8 +155,7 @@ def _told(variables: Sequence[str]) -> dict[str, str]:
     """Return the variables by name; raises UsageError for one without a name or an equals sign."""
     for one in variables:
         if "=" not in one or one.startswith("=") or "\0" in one:
-            message = f"--container-env {one}: KEY=VALUE is wanted"
-            raise UsageError(message)
+            raise UsageError(f"--container-env {one}: KEY=VALUE is expected")
     return {name: value for name, _, value in (one.partition("=") for one in variables)}
 
 
@@ -173,12 +167,10 @@ def _system(name: str) -> System:
 def _here() -> list[Task]:
     """Return the children that look at this machine: what is under every container."""
     systems = [one for one in catalogue.load() if one.here and _under(one)]
-    argv, path = _argv(), tuple(isolation.path())
-    environ = targets.environment_of(os.environ)
-    groups: dict[str, list[System]] = {}
-    for system in systems:
-        groups.setdefault(system.id if system.alone else f"group {system.group}", []).append(system)
-    return [Task(argv=argv, environ=environ, systems=tuple(group), path=path) for group in groups.values()]
+    environ, path = targets.environment_of(os.environ), tuple(isolation.path())
+    return [
+        Task(argv=targets.OURS, environ=environ, systems=group, path=path) for group in probing.groups(systems, "here")
+    ]
 
 
 def _inside(
@@ -207,16 +199,12 @@ def _task(
 ) -> Task:
     more = {"root": str(root), "image": {"environ": dict(told), "interpreter": interpreter and dict(interpreter)}}
     environ = targets.environment_of(os.environ)
-    return Task(argv=_argv(), environ=environ, systems=tuple(systems), environment=environment, more=more)
+    return Task(argv=targets.OURS, environ=environ, systems=tuple(systems), environment=environment, more=more)
 
 
 def _under(system: System) -> bool:
     """Tell whether a system belongs to the machine under the container, its runtime for containers included."""
     return system.layer in BELOW or (system.layer is Layer.CONTAINER and system.id not in RUNNING)
-
-
-def _argv() -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", str(assets.RUNNER))
 
 
 def _text(component: Component, name: str) -> str | None:

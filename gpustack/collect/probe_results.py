@@ -115,7 +115,7 @@ def _state(reply: Reply) -> tuple[Status, str | None, tuple[Instance, ...]]:
 
 def _copies(reply: Reply, told: Sequence[Mapping[str, Any]]) -> tuple[Instance, ...]:
     if len(told) > MOST_COPIES:
-        raise ValueError(f"it tells of {len(told)} copies")
+        raise ValueError(f"it reports {len(told)} copies")
     return tuple(_instance(reply, number, copy) for number, copy in enumerate(told))
 
 
@@ -134,7 +134,7 @@ def _instance(reply: Reply, number: int, copy: Mapping[str, Any]) -> Instance:
     named = {name: None if copy.get(name) is None else str(copy[name])[:MOST_TEXT] for name in NAMED}
     facts = plain({name: value for name, value in copy.items() if name not in {*NAMED, "status"}})
     if not isinstance(facts, Mapping):
-        raise TypeError("facts are no object")
+        raise TypeError("facts are not an object")
     return Instance(
         key=named["key"] or named["path"] or str(number),
         version=named["version"],

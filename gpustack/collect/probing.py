@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -16,11 +15,10 @@ from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
 from gpustack.collect.targets import Surroundings
 from gpustack.collect.workers import MOST_CHILDREN, Task, ask
-from gpustack.model.facts import Facts, Layer
+from gpustack.model.facts import Environment, Facts, Layer
 
 if TYPE_CHECKING:
     from gpustack.collect.catalogue import System
-    from gpustack.model.facts import Environment
 
 __all__ = ["look", "parse", "plan"]
 
@@ -105,9 +103,8 @@ def plan(
     risky probes come first, since drivers take longest to answer; Pythons that were found come last, each with one
     child for all that needs none of its own: there may be many.
     """
-    ours = (sys.executable, "-I", "-S", str(assets.RUNNER))
     path, started = tuple(isolation.path()), dict(programs or {})
-    here = [Task(argv=ours, environ=environ, systems=group, path=path) for group in _groups(systems, "here")]
+    here = [Task(argv=targets.OURS, environ=environ, systems=group, path=path) for group in groups(systems, "here")]
     there = [
         Task(
             argv=(started.get(one.python, one.python), str(assets.RUNNER)),
@@ -116,7 +113,7 @@ def plan(
             environment=one.python,
         )
         for one in sorted(environments, key=lambda one: one.found)
-        for group in _groups(systems, "target", together=one.found)
+        for group in groups(systems, "target", together=one.found)
     ]
     exercises = [
         Task(
@@ -135,7 +132,7 @@ def plan(
     return tuple(sorted((*here, *there, *exercises), key=lambda task: task.environment in found))
 
 
-def _groups(
+def groups(
     systems: Sequence[System], where: Literal["here", "target"], *, together: bool = False
 ) -> list[tuple[System, ...]]:
     """Return the systems of one place by the child that they share; a risky one has a child to itself."""

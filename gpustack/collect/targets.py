@@ -15,22 +15,21 @@ from gpustack import assets
 from gpustack.collect import isolation
 from gpustack.collect.catalogue import question
 from gpustack.collect.probe_results import parse
-from gpustack.collect.subprocesses import ended
+from gpustack.collect.subprocesses import Door, ended
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
-from gpustack.model.facts import Environment, Unseen
+from gpustack.model.facts import Component, Environment, Instance, Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from gpustack.collect.subprocesses import Door
-    from gpustack.model.facts import Component, Instance
 
 MOST = 64
+OURS = (sys.executable, "-I", "-S", str(assets.RUNNER))  # starts the probes in our own Python, which starts bare
 OLDEST = (3, 8)
 SECONDS = 2.0  # for one place, whose folders may hang
 PLACES = (
-    ("given", "the Pythons to look at"),
+    ("given", "the Pythons to examine"),
     ("here", "environments in this folder"),
     ("home", "environments in the home folder"),
     ("conda", "environments of conda"),
@@ -81,8 +80,7 @@ def look(
         if folder or place != "here"
     )
     told = {name: environ[name] for name in TELLING if name in environ}
-    argv = (sys.executable, "-I", "-S", str(assets.RUNNER))
-    components, unseen = parse(tuple(ask([Task(argv=argv, environ=told, systems=systems)], door, deadline)))
+    components, unseen = parse(tuple(ask([Task(argv=OURS, environ=told, systems=systems)], door, deadline)))
     given, *others = components
     known = {copy.key for copy in given.instances}
     copies = [copy for component in others for copy in component.instances]
@@ -141,11 +139,11 @@ def _why_not(copy: Instance) -> Unseen | None:
     if broken:
         again = AGAIN.get(kind, "python3 -m venv --clear {prefix}").format(prefix=prefix)
         return Unseen(
-            what=python, why=f"the Python it was made from, {broken}, is gone", enable_by=f"make it again: {again}"
+            what=python, why=f"the Python it was created from, {broken}, is gone", enable_by=f"make it again: {again}"
         )
     release = tuple(int(part) for part in re.findall(r"\d{1,4}", copy.version or "")[:2])
     if release and release < OLDEST:
-        return Unseen(what=python, why=f"it is Python {copy.version}, and the probes need 3.8 or newer")
+        return Unseen(what=python, why=f"it is Python {copy.version}, but the probes need 3.8 or newer")
     return None
 
 
@@ -162,7 +160,7 @@ def _left_out(more: Sequence[Environment]) -> Iterator[Unseen]:
             if more[1:]
             else f"one further Python, {more[0].python}"
         )
-        yield Unseen(what=what, why=f"no more than {MOST} are looked at", enable_by="name them: --python PATH")
+        yield Unseen(what=what, why=f"at most {MOST} are examined", enable_by="name them: --python PATH")
 
 
 def _kernels(copies: Sequence[Instance], chosen: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -184,7 +182,7 @@ def _with_kernels(copy: Instance, kernels: Mapping[str, tuple[str, ...]]) -> Ins
 
 
 def choose(named: Sequence[str], environ: Mapping[str, str]) -> tuple[Environment, ...]:
-    """Return the Pythons to look at, the chosen one first; raises UsageError for a name that is no program."""
+    """Return the Pythons to examine, the chosen one first; raises UsageError for a name that is no program."""
     if named:
         return tuple(dict.fromkeys(_named(name) for name in named))
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
@@ -249,8 +247,7 @@ def _named(name: str) -> Environment:
     """Return the environment of a Python named by path or command, or of a folder that holds one."""
     python = _program(name)
     if python is None or not os.access(python, os.X_OK) or Path(python).is_dir():
-        message = f"--python {name}: there is no program to run there"
-        raise UsageError(message)
+        raise UsageError(f"--python {name}: there is no program to run there")
     absolute = Path(python).absolute()  # not resolved: the python of a venv is a link that says which venv
     prefix = absolute.parent.parent
     marks = {"venv": prefix / "pyvenv.cfg", "conda": prefix / "conda-meta"}

@@ -139,7 +139,7 @@ def _compare(part: Part, matrix: Matrix, index: Index) -> Iterator[tuple[str, Ou
         yield part.distribution, error
         return
     if not asked:
-        yield part.distribution, "the index shows this Python nothing as new as the newest row"
+        yield part.distribution, "the index offers this Python nothing as new as the newest row"
     for key, version in asked:
         yield f"{part.distribution} {version}", _release(part, index, key, rows.get(key), str(version))
 
@@ -239,7 +239,7 @@ class Index:
         """Return what pip prints; raises NothingSeenError with its last line where it fails or takes too long."""
         until = min(self.deadline, self.door.now() + PATIENCE)
         if self.door.now() >= until:
-            raise NothingSeenError("the time was up before the package index was asked")
+            raise NothingSeenError("time ran out before the package index was asked")
         try:
             child = self.door.start((*isolation.argv("pip"), *words, *QUIET), _loud(os.environ))
         except OSError as error:

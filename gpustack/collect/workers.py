@@ -16,14 +16,13 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
-from gpustack.collect.catalogue import Reply, Task, line_for
+from gpustack.collect.catalogue import Reply, System, Task, line_for
 from gpustack.collect.subprocesses import Door, death, ended, last_line, state
 from gpustack.interrupting import heeded
 
 if TYPE_CHECKING:
     import subprocess
 
-    from gpustack.collect.catalogue import System
 
 MOST_OUTPUT = 16 << 20
 MOST_STDERR = 4096
@@ -183,7 +182,7 @@ class Crew:
                 return
             said = _object(line)
             if said is None or said.get("at", said.get("id")) != worker.left[0].id:
-                self._abandon(worker, f"printed what is no answer: {line[:80]!r}")
+                self._abandon(worker, f"printed something that is not an answer: {line[:80]!r}")
                 return
             if "at" in said:
                 step = said.get("step")
@@ -200,7 +199,7 @@ class Crew:
             self._drop(worker)
         elif worker.child.stdout not in worker.open:
             code = ended(worker.child, GRACE)
-            how = "closed its output and goes on" if code is None else death(code)
+            how = "closed its output but keeps running" if code is None else death(code)
             self._abandon(worker, " ".join([how, last_line(worker.errors)]).strip())
 
     def _expire(self) -> None:

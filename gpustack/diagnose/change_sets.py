@@ -115,7 +115,7 @@ def change_set(
     """
     here = place(facts, environment)
     tries = [one for one in _sets(here, facts, matrix) if (one.torch, one.tag) != besides]
-    best = min(tries, key=lambda one: (_weight(here, one), WORKS[one.fit], _distance(here, one, matrix)), default=None)
+    best = min(tries, key=lambda one: (_weight(here, one), _distance(here, one, matrix)), default=None)
     return best if best and (best.moves or besides) else None
 
 
@@ -202,15 +202,18 @@ def _weight(here: Place, one: ChangeSet) -> float:
     return sum(moved) + (WEIGHTS["build"] if same and one.tag != here.tag else 0)
 
 
-def _distance(here: Place, one: ChangeSet, matrix: Matrix) -> tuple[int, int, int]:
-    """Return how far a torch is from that which is here, the newer first, and of its builds the one that fits best."""
+def _distance(here: Place, one: ChangeSet, matrix: Matrix) -> tuple[int, int, int, int]:
+    """Return how far a torch is from that which is here, the newer first, and of its builds the one that fits best.
+
+    A release that is near and works by minor-version compatibility comes before one of years ago that needs none.
+    """
     order = [release.version for release in torch.releases(matrix)]
     now = here.release
     at = sum(numbers(name) < numbers(now) for name in order) if now else len(order)
     place_ = order.index(one.torch)
     cuda = int(one.tag.removeprefix("cu")) if one.tag.removeprefix("cu").isdecimal() else 0
     own = one.tag == here.tag or (one.usual and one.torch != here.release)
-    return 2 * abs(place_ - at) - (place_ > at), not own, -cuda if one.fit is Kept.OK else cuda
+    return 2 * abs(place_ - at) - (place_ > at), WORKS[one.fit], not own, -cuda if one.fit is Kept.OK else cuda
 
 
 def _plain(name: str) -> str:

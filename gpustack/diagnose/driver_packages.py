@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.frameworks import JETPACK, embedded
 from gpustack.diagnose.machine.inventory import arch_on_bus, gpus, on_windows, ours
 from gpustack.diagnose.machine.values import text, told
 from gpustack.matrix.subjects import drivers
@@ -39,6 +40,7 @@ DISTRIBUTIONS = {
     "azure-linux": "azurelinux",
     "oracle-linux": "ol",
     "pop-os": "pop",
+    **dict.fromkeys((JETPACK, "l4t", "jetson-linux"), JETPACK),  # by the JetPack, which is of one Ubuntu
 }
 # Source: NVIDIA Driver Installation Guide 580 to 620, Kernel Modules and Version locking; Ubuntu Server guide and
 # packages.ubuntu.com (nvidia-driver-*-server*); RPM Fusion how-to; Arch wiki (read 2026-11-22).
@@ -108,6 +110,8 @@ def commands(branch: int, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     kind = flavour(facts, matrix, branch)
     if on_windows(facts):
         return by_windows(facts, wanted)
+    if embedded(facts):
+        return (step("the driver of a Jetson is part of its JetPack: install a newer one with NVIDIA's SDK Manager"),)
     if ubuntu(facts):
         return (sh("sudo apt-get update"), *_apt(branch, kind, facts, matrix))
     if family is None and distribution(facts) is None:

@@ -176,7 +176,7 @@ def older_gcc(facts: Facts, matrix: Matrix, newest: int) -> tuple[Command, ...]:
     if driver_packages.distribution(facts) in driver_packages.OWN_GCC:
         return (step("install GCC {number} from conda-forge (gxx), or build in a container", number=number),)
     elsewhere = step(
-        "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky and AlmaLinux"
+        "this is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky and AlmaLinux"
         " `sudo dnf install gcc-toolset-{number}`, and the compiler is /opt/rh/gcc-toolset-{number}/root/usr/bin/g++",
         number=number,
     )
@@ -250,15 +250,15 @@ def any_torch(build: Build | None, facts: Facts, matrix: Matrix, accelerator: st
     )
 
 
-def jetson(build: Build) -> Fix:
+def jetson(build: Build, facts: Facts, matrix: Matrix) -> Fix:
     """Return how a PyTorch for a Jetson is installed."""
+    release = (build.copy.version or "").partition("+")[0]
+    typed = installing.jetson(facts, matrix, build.copy.environment, release)[1]
+    removed = sh("{python} -m pip uninstall -y torch torchvision torchaudio", python=build.python)
+    last = step("then install the wheel for the JetPack that the first command shows")
     return Fix(
         text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), instead of the generic wheel.",
-        commands=(
-            sh("cat /etc/nv_tegra_release"),
-            sh("{python} -m pip uninstall -y torch torchvision torchaudio", python=build.python),
-            step("then install the wheel for the JetPack that the first command shows"),
-        ),
+        commands=typed or (sh("cat /etc/nv_tegra_release"), removed, last),
         verify=verify(build),
     )
 

@@ -119,7 +119,7 @@ def companions_fix(facts: Facts, matrix: Matrix, package: str) -> Fix:
     tag = (build.copy.build if build else None) or (f"cu{cuda.major}{cuda.minor}" if cuda else None)
     page = (installing.index(tag),) if BUILD_TAG.holds(tag) else ()
     return Fix(
-        text=f"Install matching releases of torch and {package} in one command, from one index.",
+        text=f"Install matching releases of torch and {package} together, in one command, from one index.",
         commands=(installing.install(facts, environment, wanted, *page, sh("--force-reinstall --no-deps")),),
         verify=verify,
     )

@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import rulebook
 from gpustack.matrix.subjects import serving
-from gpustack.matrix.subjects.codes import bucket_of, cascades
-from gpustack.matrix.subjects.terms import layers, leads_of, place_of, systems, terms
+from gpustack.matrix.subjects.codes import ClockReason, Number, bucket_of, cascades
+from gpustack.matrix.subjects.terms import LayerRow, System, Term, layers, leads_of, place_of, systems, terms
 from gpustack.model.facts import Layer
 from gpustack.model.matrix_answer import Kind, Lead, Meaning
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.codes import ClockReason, Number
     from gpustack.matrix.subjects.messages import Pattern
-    from gpustack.matrix.subjects.terms import LayerRow, System, Term
     from gpustack.model.report import Finding
     from gpustack.model.rows import Architecture
 
 BENCH = {
-    "bench-failed": """A benchmark gave a wrong result, or did not run to the end.
+    "bench-failed": """A benchmark gave a wrong result, or did not finish.
 
         A wrong result means that the GPU, its memory or a library computes wrongly: do not trust anything that it
         computes until the cause is known. If the benchmark crashed instead, the finding quotes the error.
 
         Run it again alone (gpustack bench NAME); look for Xids and ECC errors (gpustack doctor); if a wrong result
         returns, take the GPU out of service.""",
-    "bench-low": """A benchmark reached clearly less than this GPU can give.
+    "bench-low": """A benchmark reached clearly less than this GPU can.
 
-        The ceiling follows from what the GPU itself reports, and what is usual below it from the matrix. Programs that
-        are bound by this figure slow down in proportion.
+        The ceiling is computed from what the GPU reports; the matrix says how much of it is usual. Programs that are
+        bound by this figure slow down in proportion.
 
         The finding names what held it back, if that was visible: clocks held down by power or heat, a narrower PCIe
         link, another process on the GPU. Fix that and measure again; measure on a GPU that nobody else uses.""",
-    "bench-unsteady": """A benchmark's figures vary too much for one of them to be believed.
+    "bench-unsteady": """A benchmark's figures vary too much to be reliable.
 
         It says nothing about the GPU. Usually another program uses the GPU or the machine, or the clocks change during
         the measurement.
@@ -44,13 +43,13 @@ BENCH = {
         Stop the others (gpustack explain gpu-processes says how to find them) and measure again.""",
     "bench-skipped": """A benchmark was not run, because something that it needs is missing.
 
-        It says nothing about the GPU. The finding says what is missing: a library, memory, or a kind of number that
-        this GPU does not have.
+        It says nothing about the GPU. The finding says what is missing: a library, memory, or a data type that this GPU
+        does not support.
 
         If a package is missing, the finding names the command that installs it.""",
 }
 TRACE = {
-    "trace-wrong-answer": """A model that was followed through the machine gave a wrong answer.
+    "trace-wrong-answer": """A traced model gave a wrong answer.
 
         It was compared with the same model in float64 on the CPU, and differs by more than the precision explains. A
         GPU, its memory or a library computes wrong results: the figures of that run do not count, and other results are
@@ -128,12 +127,12 @@ def of_number(number: Number, matrix: Matrix) -> Meaning:
     says = [f"Also called {' and '.join(number.also)}."] if number.also else []
     lead = leads(leads_of(matrix, family.id, number.number))
     bucket = bucket_of(matrix, number.bucket) if number.bucket else None
-    says += [f"NVIDIA's catalogue asks for {number.bucket}: {bucket}."] if bucket else []
+    says += [f"NVIDIA's catalogue says {number.bucket}: {bucket}."] if bucket else []
     says += _chain(number.number, matrix) if family.id == "xid" else []
     return Meaning(
         kind=Kind.CODE,
         id=f"{family.id}-{number.number}",
-        title=f"{family.title} {number.number}, {number.name}: {number.meaning or 'not explained by its maker yet'}.",
+        title=f"{family.title} {number.number}, {number.name}: {number.meaning or 'not yet explained by its vendor'}.",
         layer=number.layer,
         says=tuple(says),
         cause=number.cause,
@@ -163,7 +162,7 @@ def of_clock_reason(one: ClockReason, matrix: Matrix) -> Meaning:
 
 
 def of_message(pattern: Pattern, line: str, matrix: Matrix) -> Meaning:
-    """Return what a recognised message means, and the finding that it mostly leads to."""
+    """Return what a recognised message means, and the finding that it usually leads to."""
     place = place_of(matrix, pattern.finding) if pattern.finding else None
     return Meaning(
         kind=Kind.MESSAGE,
@@ -179,32 +178,25 @@ def of_message(pattern: Pattern, line: str, matrix: Matrix) -> Meaning:
 
 def of_system(system: System, matrix: Matrix) -> Meaning:
     """Return what a system of the stack is for, what it stands on and what stands on it."""
-    return Meaning(
-        kind=Kind.SYSTEM,
-        id=system.id,
-        title=system.role,
-        layer=system.layer,
-        says=tuple(_able(system.id, matrix)),
-        stands_on=system.stands_on,
-        carries=carried(system.id, matrix),
-        see=system.see,
-        findings=leads(system.findings),
-        row=system.row,
-    )
+    return replace(_in_stack(Kind.SYSTEM, system.id, system, matrix), says=tuple(_able(system.id, matrix)))
 
 
 def of_term(term: Term, matrix: Matrix) -> Meaning:
     """Return what a term means, what it stands on and what stands on it."""
+    return _in_stack(Kind.TERM, term.name, term, matrix)
+
+
+def _in_stack(kind: Kind, name: str, one: System | Term, matrix: Matrix) -> Meaning:
     return Meaning(
-        kind=Kind.TERM,
-        id=term.name,
-        title=term.role,
-        layer=term.layer,
-        stands_on=term.stands_on,
-        carries=carried(term.name, matrix),
-        see=term.see,
-        findings=leads(term.findings),
-        row=term.row,
+        kind=kind,
+        id=name,
+        title=one.role,
+        layer=one.layer,
+        stands_on=one.stands_on,
+        carries=carried(name, matrix),
+        see=one.see,
+        findings=leads(one.findings),
+        row=one.row,
     )
 
 

@@ -105,7 +105,7 @@ def _note(plan: Plan, done: Collected, wanted: Sequence[str]) -> None:
 
 
 def _node(plan: Plan, name: str) -> str:
-    """Ask one node for all that is wanted; return why it is missing, or an empty text."""
+    """Ask one node for everything requested; return why it is missing, or an empty text."""
     for schema in (SNAPSHOT, BENCH) if plan.bench else (SNAPSHOT,):
         path = _path(plan, name, schema)
         if path.exists() and not plan.again:

@@ -1,6 +1,6 @@
 """Who is unlike the others of its kind: nodes in their facts, GPUs in their figures by median and MAD.
 
-A figure is low where it lies more than 3.5 robust deviations (0.6745 (x - median) / MAD) below the median of its kind
+A figure is low where it is more than 3.5 robust deviations (0.6745 (x - median) / MAD) below the median of its kind
 under its driver branch *and* by at least 3 %, or by the figure's own 5 to 95 % interval where that is wider. Simulated
 over 80 000 GPUs with 20 figures each, MAD alone blamed 12 % of the GPUs, both together 4.5 %, and both in two
 measurements 0.01 %. Fewer than eight nodes have no statistics: there the physical ceiling is what counts.

@@ -71,7 +71,7 @@ def judge(
 ) -> Whole:
     """Return what is to be said of the nodes whose files lie in a folder, and what is known of each.
 
-    ``called`` gives the name by which the report speaks of a node. Twins, which differ in nothing that any requirement
+    ``called`` gives the name by which the report covers a node. Twins, which differ in nothing that any requirement
     or rule reads, are judged once. Raises InputError where the folder holds no node.
     """
     began = time.monotonic()

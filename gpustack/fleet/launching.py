@@ -29,7 +29,7 @@ Reach = Callable[[str, tuple[str, ...], float], tuple[bytes, str]]
 
 
 def names(engine: Engine, seconds: float) -> tuple[str, ...]:
-    """Return the names of all nodes, as the engine lists them; raises UsageError where it lists none."""
+    """Return the names of all nodes, as the engine lists them; raises UsageError if it lists none."""
     if not engine.nodes:
         raise UsageError(f"{engine.name} lists no nodes: name them with --nodes, as in --nodes 'gpu[001-128]'")
     answer, why = _run(engine.nodes, seconds)
@@ -109,9 +109,9 @@ def _run(words: Sequence[str], seconds: float, given: bytes = b"") -> tuple[byte
         _end(child)
         raise
     if len(answer) > MOST_BYTES:
-        return b"", f"it wrote more than {MOST_BYTES // 1_000_000} MB"
+        return b"", f"it printed more than {MOST_BYTES // 1_000_000} MB"
     if child.returncode and FIRST_BRACE not in answer:
-        return b"", f"{words[0]} ended with {child.returncode}: {_ends(said) or 'it said nothing'}"
+        return b"", f"{words[0]} ended with {child.returncode}: {_ends(said) or 'it printed nothing'}"
     return answer, ""
 
 
@@ -138,7 +138,7 @@ def engine(engines: Sequence[Engine], name: str) -> Engine:
     """Return the engine of this name; raises UsageError for another."""
     found = next((one for one in engines if one.name == name), None)
     if found is None:
-        raise UsageError(f"no engine is called {name!r}: {', '.join(one.name for one in engines)} are known")
+        raise UsageError(f"there is no engine {name!r}: {', '.join(one.name for one in engines)} are known")
     return found
 
 
@@ -175,7 +175,7 @@ def _ids() -> dict[str, str]:
 
 
 def ray_names() -> tuple[str, ...]:
-    """Return the names of all nodes that live; raises where no cluster answers."""
+    """Return the names of all nodes that live; raises if no cluster answers."""
     return tuple(sorted(_ids()))
 
 
@@ -184,7 +184,7 @@ def ray_reach(name: str, words: tuple[str, ...], seconds: float) -> tuple[bytes,
     ray = _ray()
     node = _ids().get(name)
     if node is None:
-        return b"", "Ray has no node of this name that lives"
+        return b"", "Ray has no live node of this name"
     strategies = importlib.import_module("ray.util.scheduling_strategies")
     place = strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=False)
     task = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=place)(_run_there).remote(words, seconds)

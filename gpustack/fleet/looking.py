@@ -75,11 +75,11 @@ def look(run: bytes, batch: Iterable[nodes.Node]) -> list[Seen]:
 
 def _seen(node: nodes.Node, outlines: Outlines, sent: set[bytes]) -> Seen:
     if node.snapshot is None:
-        return Seen(node.name, "it has a bench and no snapshot")
+        return Seen(node.name, "it has a bench but no snapshot")
     try:
         outline, said = outlines.of(nodes.text(node.snapshot))
         if not isinstance(said, dict) or said.get("schema") != "gpustack.snapshot/1":
-            return Seen(node.name, f"{node.snapshot.name} is no snapshot of gpustack")
+            return Seen(node.name, f"{node.snapshot.name} is not a gpustack snapshot")
         kind, branch = _kind(said), _branch(said)
     except InputError as error:
         return Seen(node.name, str(error))

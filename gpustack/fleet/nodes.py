@@ -33,10 +33,10 @@ class Node:
 def look(folder: Path) -> tuple[tuple[Node, ...], dict[str, str]]:
     """Return the nodes whose files lie in a folder, by name, and why others are missing, as ``collect`` wrote it.
 
-    Raises InputError for what is no folder, or holds nothing of a node.
+    Raises InputError for what is not a folder, or holds nothing of a node.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder} is no folder: gpustack fleet collect makes one, with a file for each node")
+        raise InputError(f"{folder} is not a folder: gpustack fleet collect makes one, with a file for each node")
     snapshots: dict[str, Path] = {}
     benches: dict[str, list[tuple[int, Path]]] = {}
     try:
@@ -54,7 +54,7 @@ def look(folder: Path) -> tuple[tuple[Node, ...], dict[str, str]]:
     missing = _missing(folder / MISSING)
     names = sorted({*snapshots, *benches})
     if not names and not missing:
-        raise InputError(f"{folder} holds no NODE.json or NODE.json.gz: gpustack snapshot -o NODE.json writes one")
+        raise InputError(f"{folder} has no NODE.json or NODE.json.gz: gpustack snapshot -o NODE.json writes one")
     nodes = tuple(
         Node(
             name=name,
@@ -67,7 +67,7 @@ def look(folder: Path) -> tuple[tuple[Node, ...], dict[str, str]]:
 
 
 def text(path: Path) -> str:
-    """Return the text of a file, unpacked; raises InputError where it cannot be read, or is too large."""
+    """Return the text of a file, unpacked; raises InputError if it cannot be read, or is too large."""
     try:
         with path.open("rb") as file:
             return _read(gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file, path)
@@ -78,7 +78,7 @@ def text(path: Path) -> str:
 def _read(file: IO[bytes] | gzip.GzipFile, path: Path) -> str:
     data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise InputError(f"{path.name}: more than {MOST_BYTES // 1_000_000} MB is no snapshot of a node")
+        raise InputError(f"{path.name}: more than {MOST_BYTES // 1_000_000} MB is not a node's snapshot")
     return data.decode()
 
 
@@ -90,7 +90,7 @@ def _missing(path: Path) -> dict[str, str]:
     except ValueError as error:
         raise InputError(f"{path} is not JSON: {error}") from error
     if not isinstance(said, dict):
-        raise InputError(f"{path} is no table of nodes and reasons")
+        raise InputError(f"{path} is not a table of nodes and reasons")
     return {str(name): str(why) for name, why in said.items() if NAME.fullmatch(str(name))}
 
 
@@ -101,7 +101,7 @@ def expand(said: str) -> tuple[str, ...]:
 
 
 def _split(said: str) -> Iterator[str]:
-    """Yield the parts between commas that stand in no bracket."""
+    """Yield the parts between commas that are in no bracket."""
     depth, start = 0, 0
     for place, letter in enumerate(said):
         depth += (letter == "[") - (letter == "]")
@@ -118,14 +118,14 @@ def _expanded(part: str, said: str) -> Iterator[str]:
         return
     inside, closed, tail = rest.partition("]")
     if not closed or "[" in inside:
-        raise InputError(f"{said!r} is no list of nodes: a bracket is not closed")
+        raise InputError(f"{said!r} is not a list of nodes: a bracket is not closed")
     for span in inside.split(","):
         found = RANGE.fullmatch(span.strip())
         if not found:
-            raise InputError(f"{said!r} is no list of nodes: {span!r} is no range of numbers")
+            raise InputError(f"{said!r} is not a list of nodes: {span!r} is not a range of numbers")
         first, last = int(found["first"]), int(found["last"] or found["first"])
         if not first <= last < first + MOST_RANGE:
-            raise InputError(f"{said!r} is no list of nodes: {span!r} is no range of numbers")
+            raise InputError(f"{said!r} is not a list of nodes: {span!r} is not a range of numbers")
         for number in range(first, last + 1):
             yield from _expanded(f"{head}{number:0{len(found['first'])}d}{tail}", said)
 
@@ -133,7 +133,7 @@ def _expanded(part: str, said: str) -> Iterator[str]:
 def _name(name: str) -> str:
     """Return a name that may be one of a node; raises InputError for any other: it becomes part of a command."""
     if not NAME.fullmatch(name):
-        raise InputError(f"{name!r} is no name of a node: letters, digits, dots, dashes and underscores make one")
+        raise InputError(f"{name!r} is not a node name: only letters, digits, dots, dashes and underscores are allowed")
     return name
 
 
@@ -144,5 +144,5 @@ def labels(path: Path) -> Mapping[str, Mapping[str, str]]:
     except ValueError as error:
         raise InputError(f"{path} is not JSON: {error}") from error
     if not isinstance(said, dict) or not all(isinstance(held, dict) for held in said.values()):
-        raise InputError(f"{path} is no table of nodes, each with a table of labels")
+        raise InputError(f"{path} is not a table of nodes, each with a table of labels")
     return {str(node): {str(key): str(one) for key, one in held.items()} for node, held in said.items()}

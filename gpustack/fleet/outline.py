@@ -132,7 +132,7 @@ class Outlines:
                     self.above.setdefault((of, one.path.text), []).append(one.above)
 
     def of(self, text: str) -> tuple[Outline, Mapping[str, Value]]:
-        """Return the outline of a snapshot, and the snapshot decoded; raises ValueError where it is none."""
+        """Return the outline of a snapshot, and the snapshot decoded; raises ValueError if it is none."""
         names: dict[str, str] = {}
         for uuid in UUIDS:
             text = uuid.sub(lambda one: names.setdefault(one[0], f"uuid-{len(names)}"), text)

@@ -50,7 +50,7 @@ def plan(names: Sequence[str], rounds: int = ROUNDS, seed: int = 0) -> tuple[tup
     Raises InputError for fewer than four nodes, with which nobody can be told from its partner.
     """
     if len(set(names)) < 4:  # noqa: PLR2004 - of two or three nodes nobody tells who is slow
-        raise InputError(f"{len(set(names))} nodes are too few to tell who is slow: name four or more")
+        raise InputError(f"{len(set(names))} nodes are too few to tell which is slow: name four or more")
     draw = random.Random(seed)  # noqa: S311 - to be made again from its seed
     met: set[frozenset[str]] = set()
     rested: set[str] = set()
@@ -89,14 +89,14 @@ def read(path: Path) -> tuple[Pair, ...]:
     else:
         found = list(_rows(nodes.text(path), path))
     if not found:
-        raise InputError(f"{path} holds no pair: lines A B VALUE, a JSON list, or a folder of files A+B.txt")
+        raise InputError(f"{path} has no pairs: lines A B VALUE, a JSON list, or a folder of files A+B.txt")
     return tuple(found)
 
 
 def _of_file(path: Path) -> Pair:
     named = FILE.fullmatch(path.name)
     if not named:
-        raise InputError(f"{path.name} names no pair: A+B.txt does")
+        raise InputError(f"{path.name} names no pair, as A+B.txt does")
     said = nodes.text(path)
     found = BUS.search(said)
     value = float(found[1]) if found else _ours(said)
@@ -117,23 +117,23 @@ def _rows(said: str, path: Path) -> Iterator[Pair]:
             for one in json.loads(said):
                 yield Pair(_name(str(one["a"])), _name(str(one["b"])), _value(one["value"]), str(one.get("round", "")))
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f'{path} is no list of {{"a", "b", "value"}}: {error}') from error
+            raise InputError(f'{path} is not a list of {{"a", "b", "value"}}: {error}') from error
         return
     for number, line in enumerate(said.splitlines(), 1):
         words = line.replace(",", " ").split()
         if not words or words[0].startswith("#"):
             continue
         if len(words) not in {3, 4}:
-            raise InputError(f"{path}:{number} is no pair: A B VALUE, and the round where there are several")
+            raise InputError(f"{path}:{number} is not a pair: A B VALUE, and the round if there are several")
         try:
             yield Pair(_name(words[0]), _name(words[1]), _value(words[2]), words[3] if words[3:] else "")
         except ValueError as error:
-            raise InputError(f"{path}:{number}: {words[2]!r} is no number, nor hang") from error
+            raise InputError(f"{path}:{number}: {words[2]!r} is neither a number nor 'hang'") from error
 
 
 def _name(name: str) -> str:
     if not nodes.NAME.fullmatch(name):
-        raise InputError(f"{name!r} is no name of a node")
+        raise InputError(f"{name!r} is not a node name")
     return name
 
 

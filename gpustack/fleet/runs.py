@@ -146,7 +146,7 @@ def gate(path: Path, names: Sequence[str], *, warnings: bool = False) -> tuple[G
 def _open(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
     """Open a store; raises InputError for what is none, OutputError where it cannot be written."""
     if not write and not path.is_file():
-        raise InputError(f"{path} is no store of a fleet: gpustack fleet judge DIR makes one")
+        raise InputError(f"{path} is not a fleet store: gpustack fleet judge DIR makes one")
     try:
         with closing(sqlite3.connect(path if write else f"{path.absolute().as_uri()}?mode=ro", uri=not write)) as store:
             _prepare(store, path, write=write)
@@ -154,7 +154,7 @@ def _open(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
     except sqlite3.Error as error:
         if write:
             raise OutputError(f"{path} cannot be written: {error}") from error
-        raise InputError(f"{path} is no store of a fleet, or is damaged: {error}") from error
+        raise InputError(f"{path} is not a fleet store, or is damaged: {error}") from error
 
 
 def _prepare(store: sqlite3.Connection, path: Path, *, write: bool) -> None:
@@ -162,4 +162,4 @@ def _prepare(store: sqlite3.Connection, path: Path, *, write: bool) -> None:
     if version == 0 and write and not store.execute("select 1 from sqlite_master").fetchone():
         store.executescript(f"{TABLES}pragma user_version = {VERSION};")
     elif version != VERSION:
-        raise InputError(f"{path} is a store of another gpustack (version {version}, not {VERSION}): judge DIR again")
+        raise InputError(f"{path} is a store from another gpustack (version {version}, not {VERSION}): judge DIR again")

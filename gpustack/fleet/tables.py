@@ -36,7 +36,7 @@ def pack(folder: Path, file: Path) -> int:
     """
     rows = _rows(folder)
     if file.exists():
-        raise OutputError(f"{file} is there already")
+        raise OutputError(f"{file} already exists")
     try:
         if file.suffix in {*DUCKDB, PARQUET}:
             return _into_duckdb(rows, file)
@@ -77,7 +77,7 @@ def _into_duckdb(rows: Iterator[Row], file: Path) -> int:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """Give a folder with the files of all nodes: the path itself where it is one, else one that is removed afterwards.
+    """Return a folder with the files of all nodes: the path itself where it is one, else one removed afterwards.
 
     Raises InputError for a file that holds no recordings.
     """
@@ -88,7 +88,7 @@ def unpacked(path: Path) -> Iterator[Path]:
         folder, missing = Path(made), dict[str, str]()
         for node, kind, answer in _read(path):
             if not nodes.NAME.fullmatch(str(node)) or not KIND.fullmatch(str(kind)) or not isinstance(answer, str):
-                raise InputError(f"{path}: {str(node)[:60]!r}, {str(kind)[:60]!r} is no recording of a node")
+                raise InputError(f"{path}: {str(node)[:60]!r}, {str(kind)[:60]!r} is not a node's recording")
             if kind == "missing":
                 missing[node] = answer
             else:
@@ -109,11 +109,11 @@ def _read(path: Path) -> Iterator[Row]:
             try:
                 yield from store.execute(f"{SELECT} recorded")
             except sqlite3.Error as error:
-                raise InputError(f"{path} holds no recordings: {error}") from error
+                raise InputError(f"{path} has no recordings: {error}") from error
     elif head[:4] == b"PAR1" or head[8:12] == b"DUCK":
         yield from _from_duckdb(path, parquet=head[:4] == b"PAR1")
     else:
-        raise InputError(f"{path} is no folder of nodes, and no file that gpustack fleet pack wrote")
+        raise InputError(f"{path} is neither a folder of nodes nor a file that gpustack fleet pack wrote")
 
 
 def _from_duckdb(path: Path, *, parquet: bool) -> Iterator[Row]:
@@ -125,7 +125,7 @@ def _from_duckdb(path: Path, *, parquet: bool) -> Iterator[Row]:
             while rows := found.fetchmany(BATCH):
                 yield from rows
     except duckdb.Error as error:
-        raise InputError(f"{path} holds no recordings: {str(error).splitlines()[0]}") from error
+        raise InputError(f"{path} has no recordings: {str(error).splitlines()[0]}") from error
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def _connected(duckdb: Any, path: str, **how: bool) -> Iterator[Any]:  # noqa: A
 
 
 def _duckdb() -> Any:  # noqa: ANN401 - the one optional library
-    """Return DuckDB; raises UsageError where it is not installed."""
+    """Return DuckDB; raises UsageError if it is not installed."""
     try:
         return importlib.import_module("duckdb")
     except ImportError as error:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WHOLE = 1_000_000  # bytes of a text that is read as it is
 STANDARD_INPUT, PIPED = "-", "standard input"
-REPORTED = "what gpustack snapshot gives"
+REPORTED = "the output of gpustack snapshot"
 OF_THE_KERNEL = re.compile(rb"\{\d{1,9}\}\[")  # "{1}[Hardware Error]" begins a line of its log, and no JSON
 NOTHING = Facts(taken="", host=Host())
 NO_SNAPSHOT: Mapping[str, Any] = {}
@@ -88,9 +88,9 @@ def _together(given: Sorted, matrix: Matrix, until: float | None) -> tuple[Facts
     """Return the facts of one snapshot at most, and of all texts."""
     if len(given.recorded) > 1:
         names = " and ".join(dict.fromkeys(origin for origin, _ in given.recorded))
-        raise InputError(f"{names}: snapshots of two machines; one report speaks of one")
+        raise InputError(f"{names}: snapshots of two machines, but a report is about one")
     if not (given.recorded or given.told or _too_late(given)):
-        raise InputError(f"{given.left_out[0].what} is a report of gpustack, which is not read again: {REPORTED}")
+        raise InputError(f"{given.left_out[0].what} is a gpustack report, which is not read again: {REPORTED}")
     facts, snapshot = NOTHING, NO_SNAPSHOT
     if given.recorded:
         origin, snapshot = given.recorded[0]
@@ -115,7 +115,7 @@ def _too_late(given: Sorted) -> bool:
 def _joined(snapshot: Facts, told: Facts) -> Facts:
     """Return a snapshot with what texts tell of the same machine: what was measured stands, the rest is added.
 
-    What could not be looked at there is taken from the texts; where both speak and disagree, that is ``not_seen``.
+    What could not be examined there is taken from the texts; where both speak and disagree, that is ``not_seen``.
     """
     from gpustack.imports import joining  # noqa: PLC0415 - few snapshots come with texts
 
@@ -176,7 +176,7 @@ def _listed(data: bytes) -> bytes:
 
 
 def _own(origin: str) -> Unseen:
-    why = "it is a report of gpustack, or holds one: no report is read again"
+    why = "it is or contains a gpustack report, which is not read again"
     return Unseen(what=origin, why=why, enable_by=REPORTED)
 
 
@@ -185,7 +185,7 @@ def _unrecognised(origin: str) -> Unseen:
 
 
 def _unread(origin: str) -> Unseen:
-    why = "it is large: beside its ends, only the lines in it that speak of GPUs were read, repeated ones not all"
+    why = "it is large: besides its ends, only the lines about GPUs were read, not all repeated ones"
     return Unseen(what=origin, why=why, enable_by="a shorter file with the lines around the fault")
 
 
@@ -203,7 +203,7 @@ def _given(paths: list[str], stdin: BinaryIO) -> Iterator[tuple[str, bytes | Uns
 
 def _contents(path: str, stdin: BinaryIO, left: int) -> Iterator[tuple[str, bytes | Unseen]]:
     if not path:
-        raise InputError("an empty name is no file; give a file, a folder, or - for standard input")
+        raise InputError("an empty name is not a file; give a file, a folder, or - for standard input")
     if path == STANDARD_INPUT:
         yield PIPED, _full(PIPED, _piped(stdin, left))
     elif _is_folder(Path(path)):

@@ -100,7 +100,7 @@ def _rocminfo(origin: str, text: str, into: Gathered) -> int:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the index of each GPU that amd-smi or rocm-smi speaks of, and what is said of it."""
+    """Yield the index of each GPU that amd-smi or rocm-smi covers, and what is said of it."""
     marks = list(islice(BLOCK.finditer(text), MOST))
     for mark, after in zip(marks, [*marks[1:], None], strict=False):
         end = min(after.start() if after else len(text), mark.end() + LONGEST)

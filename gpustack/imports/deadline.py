@@ -96,10 +96,10 @@ def _ring(_number: int, _frame: object) -> None:
 
 
 def contents(folder: Path, left: int) -> Iterator[tuple[str, bytes | Unseen]]:
-    """Yield each file of a folder with what it holds, or why it is not read; raises InputError where none can be.
+    """Yield each file of a folder with what it holds, or why it is not read; raises InputError if none can be.
 
-    Of each, at most one byte more than what is ``left`` to be read; only what somebody would paste, and of TOML and
-    YAML only a project's: what else lies there, such as notes and answers to a case, speaks of no machine.
+    Of each, at most one byte more than what is ``left`` to be read; only what someone would paste, and of TOML and
+    YAML only a project's: what else lies there, such as notes and answers to a case, covers no machine.
     """
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -115,7 +115,7 @@ def contents(folder: Path, left: int) -> Iterator[tuple[str, bytes | Unseen]]:
     finally:
         os.close(handle)
     if not found:
-        raise InputError(f"{folder} holds no file that can be read")
+        raise InputError(f"{folder} has no readable file")
 
 
 def _held(folder: int, path: Path, left: int) -> bytes | Unseen | None:
@@ -124,25 +124,23 @@ def _held(folder: int, path: Path, left: int) -> bytes | Unseen | None:
         inside = path.resolve().relative_to(path.parent.resolve()).parts
         data = read(folder, inside or (path.name,), left + 1)
     except (ValueError, RuntimeError):
-        why = "it is a link that leads out of the folder, or nowhere"
+        why = "it is a link that leads out of the folder or nowhere"
         return Unseen(what=str(path), why=why, enable_by="naming the file that it leads to with --from")
     except OSError as error:
         return Unseen(what=str(path), why=f"it cannot be read: {error.strerror}")
     if data and not pasted(path.name, data):
-        return Unseen(
-            what=str(path), why="it is neither output nor a project's file", enable_by="naming it with --from"
-        )
+        return Unseen(what=str(path), why="it is neither output nor a project file", enable_by="naming it with --from")
     return data if data and data.strip() else None
 
 
 def pasted(name: str, data: bytes) -> bool:
-    """Return whether a file of a folder is what somebody would paste: output, a snapshot, a project's settings."""
+    """Return whether a file of a folder is what someone would paste: output, a snapshot, a project's settings."""
     suffix = name.rpartition(".")[2].lower() if "." in name.lstrip(".") else ""
     return suffix in OUTPUT or suffix.isdecimal() or (suffix in SETTINGS and bool(PROJECT.search(data)))
 
 
 def read(folder: int, names: Sequence[str], most: int) -> bytes | None:
-    """Return what a file below an opened folder holds, or None for what is no file; raises OSError where it cannot.
+    """Return what a file below an opened folder holds, or None for what is no file; raises OSError if it cannot.
 
     No link is followed: the names were found by following them, so that one in the way was put there since.
     """

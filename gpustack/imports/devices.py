@@ -59,7 +59,7 @@ MOST = 64
 
 
 class Build(NamedTuple):
-    """The tag of a build, the accelerator that it is for and the CUDA version; None where the name does not say."""
+    """The tag of a build, the accelerator that it is for and the CUDA version; None if the name does not say."""
 
     tag: str | None
     accelerator: str | None

@@ -1,4 +1,4 @@
-"""Libraries and programs by the paths in a text: which version, and where it lies."""
+"""Libraries and programs by the paths in a text: which version, and where it is."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IN_USE = re.compile(
     r"|a |an )?$",
     re.IGNORECASE,
 )
-# A command that somebody tells to have given; as advice, a question, or what made it work it says nothing of now.
+# A command that someone tells to have given; as advice, a question, or what made it work it says nothing of now.
 GIVEN = re.compile(r"(?:^|[,;:(.] ?|\b(?:I|we|after|did|with) )(?:pip3?|conda|mamba|uv pip) install(?:ed)?(?: -\S+)* $")
 ADVICE = re.compile(
     r"\?|\b(?:fix|solv|work|help|try|tri|should|need|want|must|please|instead|resolv|use|run|can|could|fail|error)\w*\b",
@@ -80,7 +80,7 @@ IMAGE = re.compile(
 TORCH = re.compile(r"^(?P<torch>\d+\.\d+\.\d+)-cuda(?P<cuda>\d+\.\d+)(?:-cudnn(?P<cudnn>\d+))?")
 ROCM = re.compile(r"rocm(?P<rocm>\d\.\d(?:\.\d)?)(?:[\w.]{0,80}?pytorch_(?:release[_-])?(?P<torch>\d\.\d(?:\.\d)?))?")
 PLAIN = re.compile(r"^(?P<version>\d+\.\d+\.\d+(?:\.post\d+)?)(?=$|-)")
-# For which CUDA somebody installed PyTorch, where nothing tells the build that came of it.
+# For which CUDA someone installed PyTorch, where nothing tells the build that came of it.
 ASKED = re.compile(
     r"\b(?:conda|mamba)\b[^\n?]{0,60}\binstall\b[^\n?]{0,120}\bpytorch\b[^\n?]{0,160}\b(?:cudatoolkit|pytorch-cuda)=+"
     r"(?P<cuda>\d{1,2}\.\d)\b"
@@ -209,7 +209,7 @@ def named(origin: str, line: str, into: Gathered) -> None:
 
 
 def _wheels(origin: str, text: str, into: Gathered) -> None:
-    """Take in the wheels that somebody installed; a name with many versions is a choice, not a statement."""
+    """Take in the wheels that someone installed; a name with many versions is a choice, not a statement."""
     found: dict[str, list[str]] = {}
     for match in islice(FILE.finditer(text), MOST):
         if TAKEN.search(match["before"]) and not OTHER.search(f"{match['before']} {match['after']}"):

@@ -44,7 +44,7 @@ BY_PEOPLE = frozenset(
 
 
 def told(message: Message) -> bool:
-    """Tell whether a message stands in people's own words."""
+    """Return whether a message is in people's own words."""
     return message.kind in BY_PEOPLE or message.kind.endswith(("-said", "-told", "-named", "-version"))
 
 
@@ -103,7 +103,7 @@ def _implied(found: Found, matrix: Matrix) -> dict[tuple[str, str], dict[str, Js
 
 
 def _take(component: str, copy: str, facts: dict[str, JsonValue], message: Message, into: Gathered) -> None:
-    """Take in what a message implies of one copy; that one failed says nothing where it is known to be well."""
+    """Take in what a message implies of one copy; that one failed says nothing if it is known to be well."""
     origin = f"{message.origin} {IN_WORDS}" if told(message) else message.origin
     if component == "gpu":
         copy = _named_gpu(origin, str(facts.pop("name", "")), into)

@@ -60,7 +60,7 @@ class Told:
     strengths: dict[str, Strength] = field(default_factory=dict)
 
     def get(self, name: str) -> Learnt | None:
-        """Return a fact with how it was learnt, or None where it is not known."""
+        """Return a fact with how it was learnt, or None if it is not known."""
         value = getattr(self, name) if name in NAMED else self.facts.get(name)
         return None if value is None else Learnt(value, self.strengths.get(name, Strength.PRINTED), self.source)
 
@@ -131,7 +131,7 @@ class Gathered:
                 self.host.setdefault(name, value)
 
     def knows(self, component: str) -> bool:
-        """Tell whether anything is known of a component."""
+        """Return whether anything is known of a component."""
         return component in self.copies
 
     def version(self, component: str) -> str | None:
@@ -150,7 +150,7 @@ class Gathered:
         return told + len(self.host) + len(self.messages) + len(self.words)
 
     def facts(self) -> Facts:
-        """Return the facts of the machine that all of it speaks of."""
+        """Return the facts of the machine that all of it covers."""
         python = self.version("python")
         environments = (Environment(python="python", version=python),) if python else ()
         return Facts(
@@ -207,7 +207,7 @@ def _named(told: Told) -> tuple[str, ...]:
 
 
 def named(said: str) -> bool:
-    """Tell whether a text names an operating system that we know."""
+    """Return whether a text names an operating system that we know."""
     return (
         bool(re.search(r"windows|macos|darwin|\bwin[ _-]?(?:7|8|10|11)\b", said, re.IGNORECASE))
         or _id(said) is not None
@@ -296,5 +296,5 @@ def pci(said: str) -> str:
 
 
 def uuid(said: str | None) -> str | None:
-    """Return the UUID of a GPU, or None for anything else, such as one that somebody took out."""
+    """Return the UUID of a GPU, or None for anything else, such as one that someone took out."""
     return said if said and re.match(r"(?:GPU|MIG)-(?:GPU-)?[0-9a-fA-F]{8}-", said) else None

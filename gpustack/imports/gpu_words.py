@@ -155,7 +155,7 @@ NAME = re.compile(
 LABELLED = re.compile(
     rf"\b(?:GPUs?|[Cc]ard|GPU name|[Gg]raphics)[ :=]+(?P<name>{_NUMBER}(?: ?(?:ti|Ti|super|SUPER))?|A2|L4|L2)\b"
 )
-# "I have a 4070": a number alone, of which somebody speaks as of a thing.
+# "I have a 4070": a number alone, of which someone speaks as of a thing.
 OWNED = re.compile(rf"\b(?:an?|my|the) (?P<name>{_NUMBER})(?=[,.;)]|$| (?:and|with|but|GPU|card|here|in)\b)")
 # "Changed my old GT 1030 to an RX 580": what is named before the second word is gone, what follows it is here.
 REPLACED = re.compile(
@@ -184,7 +184,7 @@ def read_systems(origin: str, line: str, into: Gathered, here: Callable[[str], b
 
 
 def _is_this(line: str, found: re.Match[str], here: Callable[[str], bool]) -> bool:
-    """Tell whether a line says of this machine that it is what was found."""
+    """Return whether a line says of this machine that it is what was found."""
     before = line[: found.start()]
     return _named(before, here) and not AWAY.search(before[-60:]) and not DENIED.match(line, found.end())
 

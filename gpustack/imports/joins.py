@@ -59,12 +59,12 @@ def _other_maker(into: Gathered, _matrix: Matrix) -> None:
     said = next((one for one in into.messages if one.kind == "no-device" and OF_TORCH in one.line), None)
     if said and into.knows("amd-gpu") and not (into.knows("gpu") or into.knows("pytorch")):
         into.strength = Strength.STATED
-        into.tell("pytorch", said.origin, accelerator="cuda", available=False)  # one for ROCm speaks of HIP GPUs
+        into.tell("pytorch", said.origin, accelerator="cuda", available=False)  # one for ROCm covers HIP GPUs
         into.strength = Strength.MESSAGE
 
 
 def _closed(into: Gathered, _matrix: Matrix) -> None:
-    """Take in that the module is the proprietary one, where somebody says so beside a GPU that is not found."""
+    """Take in that the module is the proprietary one, where someone says so beside a GPU that is not found."""
     said = {one.kind: one for one in reversed(into.messages)}
     flavour = said.get("closed-module-named")
     if (

@@ -50,12 +50,12 @@ AFTER_IT = re.compile(
     r"(?:\.(?= [A-Za-z]+ \d)|\.?[,(]|[^;]{0,80};|[\"'\u201d\u2019`]\.?(?=[ ]))[ ]?(?P<text>.{4,200})$"
 )
 RAISED = re.compile(r"[,;:]? ?\b\w*(?:Error|ERROR)$")  # the class of what was raised, before its words
-# A line in which somebody speaks: of himself, or in a whole sentence without a mark of quotation or of a program.
+# A line in which someone speaks: of himself, or in a whole sentence without a mark of quotation or of a program.
 PERSON = re.compile(
     r"(?P<self>(?<![\w/.'-])(?:I|I'm|I've|[Mm]y|[Ww]e|[Oo]ur|[Nn]obody|[Ss]omebody|[Ff]orgot)(?![\w./:=-]))"
     r"|^(?:The|There|This|After|Since|Under|Whenever|When|Inside|On|As|GPU \d) [^:\"'`=>{}\[\]]{8,300}\.$"
 )
-MOSTLY, NEARLY = 0.5, 0.9  # of a line: as much makes it a program's; where somebody says "my", as much as the second
+MOSTLY, NEARLY = 0.5, 0.9  # of a line: as much makes it a program's; where someone says "my", as much as the second
 PLAIN = str.maketrans({"\0": None, "\xa0": " ", "\u00b0": " ", "\u00ba": " "})  # degrees are written with either sign
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
 # What loggers put before a line: the time of a hosted runner or a container, space, quotes, its weight, time since the
@@ -102,7 +102,7 @@ def _own(one: Number) -> tuple[str, str]:
 
 
 def _named(text: str, held: dict[str, tuple[Number, ...]]) -> Iterator[Number]:
-    """Yield the numbers whose names stand in the text, whatever their case and underscores."""
+    """Yield the numbers whose names are in the text, whatever their case and underscores."""
     said = {squash(word) for word in re.findall(r"[A-Za-z][A-Za-z0-9_]{5,}", text)} | {squash(text)}
     for table in held.values():
         yield from (one for one in table if said & {squash(name) for name in (one.name, *one.also)})
@@ -185,7 +185,7 @@ class Found(NamedTuple):
     message: Message
     row: Pattern
     whole: bool
-    aside: str = ""  # what somebody wrote beside it, in the same line, after a comma or a semicolon
+    aside: str = ""  # what someone wrote beside it, in the same line, after a comma or a semicolon
 
 
 def find(texts: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Message, ...]:
@@ -252,7 +252,7 @@ def _message(pattern: Pattern, match: re.Match[str], window: str, origin: str) -
 
 
 def _aside(line: str, said: str) -> str:
-    """Return what stands in a line before and after what was recognised, where a comma or a semicolon parts them."""
+    """Return what is in a line before and after what was recognised, where a comma or a semicolon parts them."""
     before, _, after = line.partition(said)
     parts = (BEFORE_IT.search(before), AFTER_IT.match(after))
     return "\n".join(RAISED.sub("", part["text"]) for part in parts if part)

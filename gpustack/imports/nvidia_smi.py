@@ -74,7 +74,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _differs(smi: str, release: str) -> bool:
-    """Tell whether the driver is of another release than nvidia-smi and of Windows, as in WSL: of two numbers."""
+    """Return whether the driver is of another release than nvidia-smi and of Windows, as in WSL: of two numbers."""
     return smi.split(".")[:2] != release.split(".")[:2] and release.count(".") == 1
 
 
@@ -130,7 +130,7 @@ def _state(match: re.Match[str], devices: str | None) -> dict[str, JsonValue]:
 
 
 def _instances(index: str, mode: str, devices: str | None) -> dict[str, JsonValue]:
-    """Return the instances of a GPU that the table of MIG devices has; nothing where the text has no such table."""
+    """Return the instances of a GPU that the table of MIG devices has; nothing if the text has no such table."""
     if devices is None or mode != "Enabled":
         return {}
     rows = (row for row in MIG_ROW.finditer(devices) if row["index"] == index)

@@ -90,7 +90,7 @@ def _spelt(said: str) -> str | None:
 
 
 def _answer(said: str) -> int | None:
-    """Return NVML's number of what it answered, or None where nvidia-smi has words for it that are not known here."""
+    """Return NVML's number of what it answered, or None if nvidia-smi has words for it that are not known here."""
     return ANSWERS.get(said.lower())
 
 

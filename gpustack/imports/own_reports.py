@@ -80,7 +80,7 @@ def _lines(said: Mapping[str, Any]) -> Iterator[str]:
 
 
 class Parted(NamedTuple):
-    """The snapshots that stand in a text, what is left of it, and whether a report was taken out."""
+    """The snapshots that are in a text, what is left of it, and whether a report was taken out."""
 
     recorded: tuple[Mapping[str, Any], ...]
     text: str
@@ -88,7 +88,7 @@ class Parted(NamedTuple):
 
 
 def part(origin: str, text: str) -> Parted:
-    """Take what this program wrote out of a text; raises InputError where a snapshot in it is cut off."""
+    """Take what this program wrote out of a text; raises InputError if a snapshot in it is cut off."""
     text = ESCAPES.sub("", text)
     recorded: list[Mapping[str, Any]] = []
     left, at = [], 0
@@ -103,7 +103,7 @@ def part(origin: str, text: str) -> Parted:
 
 
 def _objects(origin: str, text: str) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
-    """Yield start, end and content of each JSON object of ours that stands in a text, quoted or not."""
+    """Yield start, end and content of each JSON object of ours that is in a text, quoted or not."""
     at = 0
     while found := OURS.search(text, at):
         start = found.start()

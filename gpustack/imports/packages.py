@@ -131,7 +131,7 @@ class Package(NamedTuple):
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in every list of packages that stands in this text."""
+    """Take in every list of packages that is in this text."""
     found: dict[str, list[str]] = {}
     for package in (*_pip(text), *_conda(text)):
         versions = found.setdefault(package.name, [])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections import deque
 
-# What stands below a line that speaks of another environment or machine, up to an empty line, is none of this one's.
+# What stands below a line that covers another environment or machine, up to an empty line, is none of this one's.
 ELSEWHERE = re.compile(
     r"^[^\n.:;]{0,24}\b(?:another|(?:the|my|an) other|other|(?:a |the )?(?:different|second))(?: \w+)? (?:environments?"
     r"|env|venv|machines?|computers?|pcs?|servers?|laptops?|hosts?|systems?)\b[^\n]{0,50}\b(?:works?|worked|working|fine|ok)\b"
     r"[^\n]{0,20}:[ \t]*\n(?:[^\n]*\S[^\n]*(?:\n|$)){1,40}",
     re.IGNORECASE | re.MULTILINE,
 )
-# A fault of another day that is over, as somebody tells it beside what is here now.
+# A fault of another day that is over, as someone tells it beside what is here now.
 BYGONE = re.compile(
     r"(?:^|(?<=[.;] ))[^\n;.]{4,80} (?:was|were) (?:last (?:week|month|year)|yesterday).s "
     r"(?:problem|issue|fault|trouble)\b"
@@ -30,7 +30,7 @@ ADVISED = re.compile(
     r"(?:reboot|restart|reinstall|update|upgrade|run|install|set|use|try|check)\b(?! (?:of|helps?|fixes|cures|solves))",
     re.IGNORECASE,
 )
-# What documents say, and what somebody else's machine prints: none of it is of this one.
+# What documents say, and what someone else's machine prints: none of it is of this one.
 DOCUMENTED = re.compile(
     r"(?:^|(?<=[.;] ))(?:(?:I|we) (?:have )?read (?:in|on) [^\n:.;]{2,40}:|(?:The |Our |NVIDIA's )?(?:docs?"
     r"|documentation|manual|release notes|wiki|FAQ|guide)(?: pages?)? (?:says?|explains?|mentions?|describes?)\b)"
@@ -46,7 +46,7 @@ ANOTHER = re.compile(
     r"[^\n;]{0,160};(?= mine\b| my\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-# It runs now, as somebody tells it.
+# It runs now, as someone tells it.
 WELL = re.compile(
     r"\b(?:everything|it|all|cuda|torch|pytorch|tensorflow|nvidia-smi|training|inference)\b[^.!?\n]{0,40}?"
     r"\b(?:works?|runs?|working|running|fine|ok|stable)\b[^.!?\n]{0,24}\b(?:now|again|since|perfectly)\b"
@@ -66,7 +66,7 @@ OLD_SENTENCE = re.compile(
     r"|(?:The |My |Our )?(?:previous|old|former|earlier)\b)[^!?;,]{0,200}?(?:[.!?;](?=\s|$)|$)",
     re.IGNORECASE,
 )
-# "That was in January with the old card." below what it speaks of.
+# "That was in January with the old card." below what it covers.
 THAT_WAS = re.compile(
     r"(?:That|This|These|Those|It|Those lines) (?:was|were|is|are)"
     r" (?:in|on|from|with|before|back|last|an? old|the old|old|what|of)\b[^\n]{0,80}\b(?:old|January|February|March"

@@ -1,4 +1,4 @@
-"""What somebody asked a Python of its frameworks, and its answers: "torch.__version__", "torch.cuda.is_available()"."""
+"""What someone asked a Python of its frameworks, and its answers: "torch.__version__", "torch.cuda.is_available()"."""
 
 from __future__ import annotations
 

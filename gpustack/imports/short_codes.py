@@ -29,10 +29,11 @@ ANSWERED = re.compile(
 BEFORE_CALL = re.compile(
     r"\[(?P<number>\d{1,4})\] (?:Call to|call to) (?:(?P<nvml>nvml[A-Z]\w{2,60})|(?P<cuda>cu[A-Z]\w{2,60}))"
 )
-# A number after a word for an error, in a line that speaks of CUDA, or one that nobody else counts up to.
+# A number after a word for an error, in a line about CUDA, or one that nobody else counts up to.
 AS_ERROR = re.compile(
-    r"(?<!exit )(?<!http )\b(?:error|errno|failure|code|status)(?: (?:code|number|with|is|was|of|error)){0,3}"
-    r"[ :=#(]{1,4}(?P<number>\d{1,4})(?!\w|[.,]\d|%)",
+    r"(?<!exit )(?<!http )\b(?:error|errno|failure|code|status)"
+    r"(?: (?:code|number|with|is|was|of|error)){0,3}[ :=#(]{1,4}"
+    r"(?P<number>\d{1,4})(?!\w|[.,]\d|%)",
     re.IGNORECASE,
 )
 TELLING = frozenset({"802", "803", "804"})

@@ -71,7 +71,7 @@ OF_KERNELS = re.compile(
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in the packages of the distribution that stand in this text."""
+    """Take in the packages of the distribution that are in this text."""
     for name, pattern in (("kernels", KERNELS), ("kernel_headers", OF_KERNELS)):
         found = tuple(dict.fromkeys(one["rpm"] or one["deb"] for one in islice(pattern.finditer(text), MOST)))
         if found:

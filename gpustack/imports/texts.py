@@ -40,7 +40,7 @@ EMPTY = "\n" * 20  # more empty lines in a row are no more than these
 MOST_WORDS = 200_000  # characters that may be a person's words: more is a log
 READERS = (environment_report.read, shell.read, packages.read, python_session.read, amd_intel.read)
 LAYOUTS = (nvidia_smi.read, devices.read)  # these need the indentation
-LINES_CUT = f"it has lines of more than {LONGEST} characters, of which only the beginning and the end were read"
+LINES_CUT = f"it has lines of more than {LONGEST} characters; only their beginning and end were read"
 SHORTER = "a file with shorter lines"
 
 
@@ -68,7 +68,7 @@ class Text:
     raw: str
     cut: bool
     told: list[str] = field(default_factory=list)  # lines that are messages of a program
-    asides: str = ""  # what somebody wrote beside them
+    asides: str = ""  # what someone wrote beside them
 
     def read(self, into: Gathered, matrix: Matrix) -> None:
         """Take in what programs printed."""
@@ -93,7 +93,7 @@ class Text:
         file_names.read(self.origin, messages.clean(self.raw[:MOST_WORDS]), into)
 
     def quote(self, into: Gathered, _matrix: Matrix) -> None:
-        """Return messages their lines as somebody wrote them, where they were read in other words."""
+        """Return messages their lines as someone wrote them, where they were read in other words."""
         written = messages.rewritten(self.raw)
         into.messages = tuple(
             replace(one, line=_in_words(one.line, written)) if one.origin == self.origin else one

@@ -71,9 +71,9 @@ TOLD = re.compile(
     r"|HIP Run|MIOpen|Build settings)"
 )
 NOTHING = re.compile(r'^"[^"]{1,60}" ?: ?(?:false|null|0|""|\[ ?\]|\{ ?\}) ?,?$')  # a field of JSON that holds nothing
-# What somebody wrote before the words of a program, in one line: "torch 2.1.0+cu121; RuntimeError: …".
+# What someone wrote before the words of a program, in one line: "torch 2.1.0+cu121; RuntimeError: …".
 BESIDE = re.compile(r"^(?P<own>[^\"']{8,300}?)[;,.:] (?=[A-Z]\w*(?:Error|Exception|Warning): )")
-# A row of a table that somebody wrote: "| torch | 2.4.1 |".
+# A row of a table that someone wrote: "| torch | 2.4.1 |".
 ROW = re.compile(
     r"^\|[ \t]*(?P<name>[A-Za-z](?:[\w.+/()-]| (?! )){1,30}?)[ \t]*\|"
     r"[ \t]*(?P<value>(?:[^|\s]| (?! )){1,100}?)[ \t]*\|[ \t]*$",
@@ -198,7 +198,7 @@ def _cuda(said: str, version: str, after: str, into: Gathered) -> None:
 
 
 def _toolkit(said: str, version: str, after: str, into: Gathered) -> None:
-    """Take in a CUDA version that somebody gives for the toolkit itself, and not for anything of CUDA."""
+    """Take in a CUDA version that someone gives for the toolkit itself, and not for anything of CUDA."""
     first = not into.knows("cuda-toolkit")
     _cuda(said, version, after, into)
     if first and into.knows("cuda-toolkit"):

@@ -66,7 +66,7 @@ def judge(snapshot: Recorded, *, purpose: For = "any", timeout: float = READING_
     or what people paste (``nvidia-smi``, ``collect_env``, ``pip freeze``, ``dmesg``, a traceback). ``timeout`` is in
     seconds, for reading and judging.
 
-    Raises InputError for what cannot be read, and for JSON that is no snapshot.
+    Raises InputError for what cannot be read, and for JSON that is not a snapshot.
 
     >>> import gpustack
     >>> report = gpustack.judge("examples/gpu-newer-than-build.json")
@@ -104,13 +104,13 @@ def check(
     >>> import gpustack
     >>> result = gpustack.check("integrations/gpustack.toml", snapshot="examples/driver-too-old.json")
     >>> result.class_.value, result.why.partition(":")[0]
-    ('bad-host', 'The driver is too old for pytorch 2.7.1+cu128')
+    ('bad-host', 'The driver is too old for PyTorch 2.7.1+cu128')
     """
     plugins.load()
     from gpustack.library.checking import REPORT_SECONDS, Asked, checked  # noqa: PLC0415 - no other function needs it
 
     if snapshot is not None and (deep or python):
-        raise UsageError("snapshot does not go with python or deep: what is recorded is judged as it is")
+        raise UsageError("snapshot cannot be combined with python or deep: a recording is judged as it is")
     pythons = () if snapshot is not None else _pythons(python)
     asked = Asked(
         recorded=partial(_recorded, snapshot) if snapshot is not None else None,
@@ -135,7 +135,7 @@ def _here(pythons: Sequence[str], seconds: float, *, deep: bool, all_envs: bool 
 
 
 def _pythons(python: Place | Sequence[Place] | None) -> tuple[str, ...]:
-    """Return the Pythons to examine; an empty list would be nobody's."""
+    """Return the Pythons to examine; an empty list would name none."""
     places = [sys.executable] if not python else [python] if isinstance(python, str | PathLike) else python
     return tuple(fspath(one) for one in places)
 

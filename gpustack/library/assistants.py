@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 ABOUT = """gpustack says what is wrong with a GPU stack (driver, CUDA, libraries, PyTorch, JAX ...) and how to fix it.
 Ask it instead of guessing: versions that work together are looked up, not remembered. Nothing here changes the machine;
-show the user its commands, and let him run them."""
+show the user its commands, and let the user run them."""
 READING = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 SECONDS, MOST_TEXT, WIDTH = 30.0, 1_000_000, 100
 
@@ -94,7 +94,7 @@ def matrix_why(
     *,
     on_this_machine: bool = False,
 ) -> str:
-    """Say whether something works with what is given, why, from which source, and what would work instead.
+    """Return whether something works with what is given, why, from which source, and what would work instead.
 
     ``subjects`` are distributions or components, such as ["torch==2.7.1+cu128"]; ``driver`` is a release
     such as 550.54.15; ``gpu`` a name or architecture such as H100 or sm_90; ``python`` a version such as 3.12.

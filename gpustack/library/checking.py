@@ -45,7 +45,7 @@ TOLERANCE = 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the check is to look at, and with what.
+    """What the check is to examine, and with what.
 
     ``recorded`` reads a machine until a number of seconds is over, ``taken`` looks at this one so long.
     """
@@ -69,7 +69,7 @@ class Asked:
 
 
 def checked(asked: Asked, named: Path | None) -> CheckReport:
-    """Return the machine, looked at and measured, held against the policy."""
+    """Return the machine, examined and measured, compared with the policy."""
     matrix, written = Matrix(), _policy(named)
     golden, origin = _golden(asked, written, matrix)
     report = judged(asked, matrix, asked.purpose or (written.policy.for_.value if written else "any"))

@@ -83,7 +83,7 @@ class Report(Shown, report.Report):
 
 
 class CheckReport(Shown, policy.CheckReport):
-    """A report held against a policy: ``class_`` decides, ``why`` is the sentence behind it, ``policy`` its rules.
+    """A report compared with a policy: ``class_`` decides, ``why`` is the sentence behind it, ``policy`` its rules.
 
     >>> import gpustack
     >>> gpustack.check(snapshot="examples/driver-too-old.json").class_.value

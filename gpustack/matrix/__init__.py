@@ -88,7 +88,7 @@ class Matrix:
         return tuple((re.compile(rf"\b{re.escape(words)}\b"), kind) for words, kind in self.memories.items())
 
     def memory_of(self, product: str) -> str | None:
-        """Return the kind of memory of a product by its name, or None where the matrix does not know it."""
+        """Return the kind of memory of a product by its name, or None if the matrix does not know it."""
         return next((kind for words, kind in self._memories if words.search(product)), None)
 
     @cached_property
@@ -183,11 +183,11 @@ class Matrix:
         return self.rows("cuda_python", "floors", training.BindingsFloor)
 
     def arch(self, capability: ComputeCapability) -> Architecture | None:
-        """Return the architecture of a compute capability, or None where the matrix does not know it."""
+        """Return the architecture of a compute capability, or None if the matrix does not know it."""
         return self.architectures.get(capability)
 
     def native(self, cuda: CudaVersion) -> cuda_toolkits.Toolkit | None:
-        """Return the toolkit of this minor version with the oldest driver, or None where no row states it."""
+        """Return the toolkit of this minor version with the oldest driver, or None if no row states it."""
         return self.natives.get(cuda)
 
     def span(self, arch: str) -> ArchSpan | None:
@@ -208,7 +208,7 @@ class Matrix:
         return there or bool(self._of_bundle(name))
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """Return one file as it is; raises BrokenError where it is damaged."""
+        """Return one file as it is; raises BrokenError if it is damaged."""
         if name not in self._held:
             try:
                 self._held[name] = self._read(name)

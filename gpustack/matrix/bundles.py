@@ -51,14 +51,14 @@ PLATFORMS = frozenset({"linux-x86_64", "linux-aarch64", "windows", "macos-arm64"
 
 
 def read(file: Path) -> bytes:
-    """Return a file as it is; raises InputError where it cannot be read or is longer than a bundle may be."""
+    """Return a file as it is; raises InputError if it cannot be read or is longer than a bundle may be."""
     try:
         with file.open("rb") as held:
             data = held.read(MOST_FILE + 1)
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}") from error
     if len(data) > MOST_FILE:
-        raise InputError(f"{file} is longer than a bundle of data may be")
+        raise InputError(f"{file} is too large for a data bundle")
     return data
 
 
@@ -73,7 +73,7 @@ def install(file: str, data: bytes, pinned: str | None, matrix: Matrix) -> tuple
         raise InputError(f"{file} is not the file that was pinned: its SHA-256 is {digest}")
     day, tables = _opened(file, data)
     if day <= matrix.date:
-        raise InputError(f"{file} is of {day}, and what is used already is of {matrix.date}: it is not newer")
+        raise InputError(f"{file} is from {day}, not newer than the data in use, from {matrix.date}")
     try:
         _put(day, tables)
     except OSError as error:
@@ -82,11 +82,11 @@ def install(file: str, data: bytes, pinned: str | None, matrix: Matrix) -> tuple
 
 
 def back() -> None:
-    """Use what was used before the last bundle; raises UsageError where there is no bundle."""
+    """Use what was used before the last bundle; raises UsageError if there is no bundle."""
     folder = assets.data()
     current, previous = folder / "current", folder / "previous"
     if not current.is_dir():
-        raise UsageError("no bundle of data is installed: there is nothing to go back from")
+        raise UsageError("no data bundle is installed, so there is nothing to go back from")
     try:
         shutil.rmtree(current)
         if previous.is_dir():
@@ -101,13 +101,13 @@ def _opened(file: str, data: bytes) -> tuple[str, Mapping[str, bytes]]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             manifest = json.loads(_member(archive, MANIFEST, MOST_BYTES))
             if not isinstance(manifest, dict) or manifest.get("schema") != DATA_SCHEMA:
-                raise InputError(f"{file} is no data for this release of gpustack, which reads {DATA_SCHEMA}")
+                raise InputError(f"{file} is not data for this gpustack, which reads {DATA_SCHEMA}")
             day, pins = manifest["date"], manifest["files"]
             if not _is_day(day) or not isinstance(pins, dict) or not 0 < len(pins) <= MOST_TABLES:
                 raise InputError(f"{file} is damaged: {MANIFEST} has no day, or not the right number of tables")
             tables = _tables(archive, [name for name in pins if NAME.fullmatch(name)])
     except FAULTS as error:
-        raise InputError(f"{file} is no bundle of data: {_said(error)}") from error
+        raise InputError(f"{file} is not a data bundle: {_said(error)}") from error
     for name, pin in pins.items():
         if name not in tables or hashlib.sha256(tables[name]).hexdigest() != pin:
             raise InputError(f"{file} is damaged: {name[:60]!r} is not what {MANIFEST} says")

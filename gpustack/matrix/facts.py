@@ -47,7 +47,7 @@ class Kind(str, Enum):
         return isinstance(value, str) if self is Kind.TEXT else whole or (self is Kind.LIMIT and value == "unlimited")
 
     def parse(self, text: str) -> JsonValue:
-        """Return the value that a text spells, or None where it is none of this type; (9, 1, 0) is version 9.1.0."""
+        """Return the value that a text spells, or None if it is none of this type; (9, 1, 0) is version 9.1.0."""
         value: JsonValue = TUPLE.sub(".", text) if self is Kind.VERSION else text
         if self in {Kind.WHOLE, Kind.LIMIT} and DIGITS.fullmatch(text):
             value = int(text)
@@ -68,7 +68,7 @@ class Fact:
     informational: bool = False
 
     def parse(self, text: str) -> JsonValue:
-        """Return the value that a text spells, 64M of bytes too; None where it is none of the fact's type."""
+        """Return the value that a text spells, 64M of bytes too; None if it is none of the fact's type."""
         size = SIZE.fullmatch(text) if self.unit == "bytes" else None
         return int(float(size[1]) * 1024 ** (1 + UNITS.index(size[2].upper()))) if size else self.kind.parse(text)
 

@@ -16,12 +16,12 @@ SHORTEST_PLURAL = 4
 
 
 def squash(text: str) -> str:
-    """Give the letters, digits and pluses of a text in lower case."""
+    """Return the letters, digits and pluses of a text in lower case."""
     return re.sub(r"[^a-z0-9+]", "", text.lower())
 
 
 def spellings(text: str) -> tuple[str, ...]:
-    """Give the squashed forms under which the text may be known, its own first."""
+    """Return the squashed forms under which the text may be known, its own first."""
     plain = text.strip().strip("\"'`?!,;:.")
     short = SUFFIX.sub("", plain, count=1)
     forms = [squash(plain), squash(short), squash(re.sub(r"^(?:nvidia|lib)[-_]?", "", short, flags=re.IGNORECASE))]
@@ -30,12 +30,12 @@ def spellings(text: str) -> tuple[str, ...]:
 
 
 def find(text: str, known: Container[str]) -> str | None:
-    """Give the known form of a text, or None where it is not known."""
+    """Return the known form of a text, or None if it is not known."""
     return next((form for form in spellings(text) if form in known), None)
 
 
 def cut(words: Sequence[str], known: Container[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Give the longest known names in a row of words, and the words that belong to none and are not small."""
+    """Return the longest known names in a row of words, and the words that belong to none and are not small."""
     names: list[str] = []
     left: list[str] = []
     at = 0

@@ -28,7 +28,7 @@ Key = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """What is held, where it stands in the file (``at``), and on which lines of which file keys stand."""
+    """What is held, where it is in the file (``at``), and on which lines of which file keys stand."""
 
     held: Mapping[str, Any]
     path: str
@@ -49,10 +49,10 @@ class Table:
                 raise self.wrong(f"there is no such key; {meant}", key)
 
     def text(self, key: str) -> str | None:
-        """Return a text, or None where there is none; an empty one is wrong."""
+        """Return a text, or None if there is none; an empty one is wrong."""
         value = self.held.get(key)
         if value is not None and (not isinstance(value, str) or not value.strip()):
-            raise self.wrong(f"a text is wanted, not {shown(value)}", key)
+            raise self.wrong(f"text is expected, not {shown(value)}", key)
         return value
 
     def needed(self, key: str) -> str:
@@ -70,7 +70,7 @@ class Table:
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-            raise self.wrong(f"a text or a list of texts is wanted, not {shown(value)}", key)
+            raise self.wrong(f"text or a list of texts is expected, not {shown(value)}", key)
         return tuple(value)
 
     def number(self, key: str) -> float | None:
@@ -84,7 +84,7 @@ class Table:
         """Return a whole number, zero or more."""
         value = self.held.get(key)
         if value is not None and not (isinstance(value, int) and _is_number(value) and value >= 0):
-            raise self.wrong(f"a whole number, 0 or more, is wanted, not {shown(value)}", key)
+            raise self.wrong(f"a whole number, 0 or more, is expected, not {shown(value)}", key)
         return value
 
     def day(self, key: str) -> date | None:
@@ -97,27 +97,27 @@ class Table:
                 pass
         elif value is None or (isinstance(value, date) and not isinstance(value, datetime)):
             return value
-        raise self.wrong(f"a day such as 2027-01-31 is wanted, not {shown(value)}", key)
+        raise self.wrong(f"a date such as 2027-01-31 is expected, not {shown(value)}", key)
 
     def choice(self, key: str, among: Sequence[str]) -> str | None:
         """Return one of some words."""
         value = self.held.get(key)
         if value is not None and value not in among:
-            raise self.wrong(f"{' or '.join(among)} is wanted, not {shown(value)}", key)
+            raise self.wrong(f"{' or '.join(among)} is expected, not {shown(value)}", key)
         return value
 
     def table(self, key: str) -> Table | None:
-        """Return a table inside this one, or None where there is none."""
+        """Return a table inside this one, or None if there is none."""
         value = self.held.get(key)
         if value is not None and not isinstance(value, dict):
-            raise self.wrong(f"a table is wanted, not {shown(value)}", key)
+            raise self.wrong(f"a table is expected, not {shown(value)}", key)
         return None if value is None else self.inside(value, key)
 
     def tables(self, key: str) -> Iterator[Table]:
         """Return the tables of an array of tables."""
         value = self.held.get(key, [])
         if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-            raise self.wrong(f"tables are wanted ([[{key}]]), not {shown(value)}", key)
+            raise self.wrong(f"tables are expected ([[{key}]]), not {shown(value)}", key)
         yield from (self.inside(one, key, number) for number, one in enumerate(value))
 
     def each(self, key: str, make: Callable[[Table, str], Made]) -> dict[str, Made]:

@@ -138,6 +138,7 @@ class Change(str, Enum):
     COMPILER = "compiler"
     VERSION = "version"
     PYTHON = "python"
+    SYSTEM = "system"
     COMPAT = "compat"
     DRIVER = "driver"
     GPU = "gpu"

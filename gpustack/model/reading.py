@@ -16,11 +16,11 @@ from gpustack.model.facts import JsonValue
 MOST_DEPTH = 100  # of values in values; facts have a dozen
 MOST_NUMBER = 2**70  # beyond the largest of a machine's, and small enough to be counted with in any way
 KINDS: Mapping[type, str] = {
-    str: "is no text",
-    int: "is no whole number",
+    str: "is not text",
+    int: "is not a whole number",
     bool: "is neither true nor false",
-    list: "is no list",
-    dict: "is no object",
+    list: "is not a list",
+    dict: "is not an object",
 }
 FAULTS = (KeyError, TypeError, ValueError)
 
@@ -86,7 +86,7 @@ def _plain(kind: type) -> Reader:
 
 def _number(said: object) -> float:
     if isinstance(said, bool) or not isinstance(said, int | float) or not -MOST_NUMBER < said < MOST_NUMBER:
-        raise MisfitError("is no number")
+        raise MisfitError("is not a number")
     return float(said)
 
 
@@ -94,7 +94,7 @@ def _parsed(kind: Any) -> Reader:  # noqa: ANN401 - any type with ``parse``
     def read(said: object) -> object:
         found = kind.parse(said) if isinstance(said, str) else _misfit(str)
         if found is None:
-            raise MisfitError(f"is no {kind.__name__}: {said!r:.80}")
+            raise MisfitError(f"is not a {kind.__name__}: {said!r:.80}")
         return found
 
     return read
@@ -132,6 +132,7 @@ def _mapped(name: Any, value: Any) -> Reader:  # noqa: ANN401 - hints
 
 def _record(kind: type) -> Reader:
     owners = [one for one in reversed(kind.__mro__) if "__annotations__" in vars(one)]
+    # As ``typing.get_type_hints`` does, but most words are the same in all of a module.
     hints = {name: _meant(text, one.__module__) for one in owners for name, text in one.__annotations__.items()}
     held = {one: _reader_of(one, hints[one.name]) for one in fields(kind) if one.init}
     wholes = [(one.name, read) for one, read in held.items() if "whole" in one.metadata]

@@ -44,7 +44,7 @@ def driver(text: str) -> DriverRelease:
     """Return the driver release that a row names; a bare branch (570) is every release of it."""
     found = DriverRelease(int(text)) if text.isdecimal() else DriverRelease.parse(text)
     if found is None:
-        raise ValueError(f"{text!r} is no driver release")
+        raise ValueError(f"{text!r} is not a driver release")
     return found
 
 

@@ -43,7 +43,7 @@ def load(folders: Sequence[str | os.PathLike[str]] | None = None) -> Sequence[st
     named = [os.fspath(one) for one in folders or ()]
     for one in named:
         if not Path(one, FILE).is_file():
-            raise UsageError(f"--plugins {one}: a plugin is a folder with {FILE}; there is none")
+            raise UsageError(f"--plugins {one}: a plugin is a folder with {FILE}, which is missing")
     named += [one for one in os.environ.get(VARIABLE, "").split(os.pathsep) if one]
     found = [*((one, Path(one).absolute()) for one in named), *_installed()]
     new = [(origin, folder) for origin, folder in found if str(folder) not in LOADED.places]
@@ -81,7 +81,7 @@ def policy(path: Path) -> Path:
 def listed() -> Iterator[str]:
     """Yield a line for each plugin, with what it brings, and for each that is left out."""
     for one in LOADED.plugins:
-        brings = ", ".join(one.brings) or "it brings nothing"
+        brings = ", ".join(one.brings) or "it provides nothing"
         yield f"plugin {one.name} {one.version} ({one.origin}): {one.summary}; {brings}"
     for fault in LOADED.faults:
         yield f"{fault.what} is left out: {fault.why}"
@@ -98,7 +98,7 @@ def _installed() -> Iterator[tuple[str, Path]]:
         try:
             spec = find_spec(point.value)
             places: Iterable[str] = (spec.submodule_search_locations if spec else None) or ()
-        except Exception:  # noqa: BLE001 - a package of somebody else, whose parent is imported to find it
+        except Exception:  # noqa: BLE001 - a package of someone else, whose parent is imported to find it
             places = ()
         yield point.name, next(map(Path, places), Path(point.value))
 

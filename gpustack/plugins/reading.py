@@ -134,7 +134,7 @@ def take(folder: Path, origin: str, others: Sequence[Plugin]) -> tuple[Plugin | 
         said = " ".join(str(error).split())[:300]
         return None, said if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {said}"
     if plugin.name in {one.name for one in others}:
-        return None, f"there is a plugin {plugin.name} already"
+        return None, f"there is already a plugin {plugin.name}"
     use(plugin)
     return plugin, ""
 
@@ -147,7 +147,7 @@ def read(folder: Path, origin: str) -> Plugin:
         raise ValueError(f"plugin.toml: there is no key {unknown[0]}" if unknown else "plugin.toml: schema is not 1")
     plugin = made({**held, "origin": origin}, Plugin)
     if not NAME.fullmatch(plugin.name) or len(plugin.name) > MOST_NAME:
-        raise ValueError(f"plugin.toml: name: small letters, digits and hyphens are wanted, not {plugin.name!r:.60}")
+        raise ValueError(f"plugin.toml: name: use lower-case letters, digits and hyphens, not {plugin.name!r:.60}")
     plugin = replace(
         plugin,
         systems=tuple(_placed(one, folder) for one in plugin.systems),
@@ -158,7 +158,7 @@ def read(folder: Path, origin: str) -> Plugin:
     known = {*(one.id for one in plugin.findings), *(one.id for one in plugin.rules)}
     lost = [one.finding for one in rows if isinstance(one, Duty | Count) and one.finding not in known]
     if lost:
-        raise ValueError(f"{lost[0]}: a row names this finding, and no block of [[findings]] says what it is")
+        raise ValueError(f"{lost[0]}: a row names this finding, but no [[findings]] block describes it")
     for one in plugin.policies.values():
         _decoded(one)
     return plugin
@@ -193,7 +193,7 @@ def _decoded(file: Path) -> Mapping[str, Any]:
 
 
 def _placed(system: System, folder: Path) -> System:
-    """Return a system whose probe is named by its whole path; raises ValueError where it is not in the folder."""
+    """Return a system whose probe is named by its whole path; raises ValueError if it is not in the folder."""
     probe = Path(folder, system.data["probe"]).resolve()
     if not probe.is_file() or not probe.is_relative_to(folder.resolve()):
         raise ValueError(f"{system.id}: there is no probe {system.data['probe']} in the plugin")
@@ -201,7 +201,7 @@ def _placed(system: System, folder: Path) -> System:
 
 
 def _checked(plugin: Plugin) -> Iterator[Stated | Pattern]:
-    """Yield every row as its type; raises ValueError for a name of somebody else, and for a fact without a schema."""
+    """Yield every row as its type; raises ValueError for a name of someone else, and for a fact without a schema."""
     rows = [_row(one, part, number) for part in ROWS for number, one in enumerate(getattr(plugin, part))]
     facts = {(one.component, one.path): one for name, held in plugin.facts.items() for one in _facts(name, held)}
     for name in (*(one.id for one in plugin.systems), *plugin.facts, *(one.id for one in plugin.findings)):
@@ -239,7 +239,7 @@ def _own(name: str, plugin: Plugin) -> None:
     """Raise ValueError for a name that is not below the plugin's own."""
     own, _, rest = name.partition("/")
     if own != plugin.name or not NAME.fullmatch(re.sub(r"[._]", "-", rest)):
-        raise ValueError(f"{name}: all that a plugin brings is called {plugin.name}/…, in small letters")
+        raise ValueError(f"{name}: everything in a plugin is called {plugin.name}/…, in lower case")
 
 
 def _facts(component: str, rows: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:
@@ -271,7 +271,7 @@ def _rules(plugin: Plugin, file: Path) -> Iterator[Rule]:
     for one in [held for held in names.values() if isinstance(held, Rule)]:
         _own(one.id, plugin)
         if not one.explanation:
-            raise ValueError(f"rules.py: {one.id}: its predicate has no docstring, which explain would print")
+            raise ValueError(f"rules.py: {one.id}: its predicate needs a docstring, which explain prints")
         yield replace(one, predicate=_held_to(one))
 
 
@@ -282,7 +282,7 @@ def _held_to(rule: Rule) -> Callable[[Facts, Matrix], tuple[Finding, ...]]:
         found = tuple(_guarded(lambda: tuple(rule.predicate(facts, matrix)), rule.id))
         for one in found:
             if not isinstance(one, Finding) or one.id != rule.id:
-                raise TypeError(f"it yields {one!r:.60}, which is no finding {rule.id}")
+                raise TypeError(f"it yields {one!r:.60}, which is not a finding {rule.id}")
         return found
 
     predicate.__doc__ = rule.predicate.__doc__
@@ -290,7 +290,7 @@ def _held_to(rule: Rule) -> Callable[[Facts, Matrix], tuple[Finding, ...]]:
 
 
 def _guarded(call: Callable[[], Any], name: str) -> Any:  # noqa: ANN401 - what is called
-    """Return what is called; raises RuntimeError where that would end the program, TimeoutError where it takes long."""
+    """Return what is called; raises RuntimeError if that would end the program, TimeoutError where it takes long."""
     try:
         with within(time.monotonic() + RULE_SECONDS):
             return call()

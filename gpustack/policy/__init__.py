@@ -29,8 +29,8 @@ SECTION = ("tool", "gpustack")
 HEADER = re.compile(r"""^[ \t]*\[+[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?gpustack\b""", re.MULTILINE)
 MOST_SHARE = 2  # of a ceiling or a baseline; what is above was meant in per cent
 MOST_BYTES = 1_000_000
-END = "# End of the policy."  # the last line of a policy that ENDED announces: what lacks it was cut off
-ENDED = f'# This file ends with the line "{END}"; without it, it was cut off and is refused.'
+END = "# End of the policy."  # the last line of a policy that ENDED announces: what lacks it was truncated
+ENDED = f'# This file ends with the line "{END}"; without it, it was truncated and is refused.'
 PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)")
 BENCHES = ("bench-failed", "bench-low", "bench-unsteady", "bench-skipped")
 TO = (Severity.ERROR.value, Severity.WARNING.value)
@@ -46,7 +46,7 @@ class Written:
     base: tuple[str, ...] = ()
 
     def place(self, *key: str | int) -> str | None:
-        """Return file and line of a key, or of what is nearest around it; None where there is no file."""
+        """Return file and line of a key, or of what is nearest around it; None without a file."""
         return f"{self.path}:{line_of((*self.base, *key), self.lines)}" if self.path else None
 
     def beside(self, name: str) -> Path:
@@ -71,7 +71,7 @@ def load(path: Path) -> Written:
     depth = len(written.base)
     if not any(key[:depth] == written.base and len(key) > depth for key in written.lines):
         raise InputError(
-            f"{path} demands nothing: the policy in it is empty, or all comments; remove it to check without one, "
+            f"{path} requires nothing: the policy in it is empty, or only comments; remove it to check without one, "
             "or write one with: gpustack check --init --force"
         )
     return written
@@ -80,19 +80,19 @@ def load(path: Path) -> Written:
 def read(text: str, path: str = NAME, base: tuple[str, ...] = ()) -> Written:
     """Return the policy that a text is, below the table ``base``; raises InputError for what is none."""
     if ENDED in text and not text.rstrip().endswith(f"\n{END}"):
-        raise InputError(f'{path} is cut off: its last line is not "{END}"; restore it, or remove the line about it')
+        raise InputError(f'{path} is truncated: its last line is not "{END}"; restore it, or remove the line about it')
     try:
         held: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _malformed(str(error), path, text) from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}:1: this is TOML that cannot be read: {type(error).__name__}") from error
+        raise InputError(f"{path}:1: this TOML cannot be read: {type(error).__name__}") from error
     lines = find_lines(text)
     table = Table(held=held, path=path, lines=lines)
     for name in base:
         inside = table.table(name)
         if inside is None:
-            raise InputError(f"{path}:1: there is no [{'.'.join(base)}] in it, which would be the policy")
+            raise InputError(f"{path}:1: there is no [{'.'.join(base)}] in it, where the policy would be")
         table = inside
     return Written(policy=_policy(table), path=path, lines=lines, base=base)
 
@@ -105,12 +105,12 @@ def _text(path: Path) -> str:
         why = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{path} cannot be read: {why}") from error
     if len(data) > MOST_BYTES:
-        raise InputError(f"{path}: more than {MOST_BYTES // 1_000_000} MB is no policy")
+        raise InputError(f"{path}: more than {MOST_BYTES // 1_000_000} MB is too large for a policy")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}:{line}: this is not UTF-8, which TOML is written in") from error
+        raise InputError(f"{path}:{line}: this is not UTF-8, the encoding of TOML") from error
 
 
 def _malformed(says: str, path: str, text: str) -> InputError:
@@ -130,16 +130,11 @@ def _policy(table: Table) -> Policy:
     table.only(keys(Policy))
     gpus, bench = table.table("gpus"), table.table("bench")
     use, golden = table.table("in-use"), table.table("golden")
-    named = table.words("frameworks") or ()
-    for name in named:
-        if ALSO.get(name, name) not in FRAMEWORKS:
-            known = ", ".join(FRAMEWORKS)
-            raise table.wrong(f"whether {shown(name)} works cannot be checked; of these it can: {known}", "frameworks")
     return Policy(
         for_=Purpose(table.choice("for", [one.value for one in Purpose]) or Purpose.ANY),
         components=table.each("components", _component),
         gpus=_gpus(gpus) if gpus else None,
-        frameworks=tuple(ALSO.get(name, name) for name in named),
+        frameworks=_frameworks(table),
         ignore=tuple(map(_ignored, table.tables("ignore"))),
         raise_=tuple(map(_raised, table.tables("raise"))),
         bench=_figures(bench) if bench else Figures(),
@@ -148,9 +143,18 @@ def _policy(table: Table) -> Policy:
     )
 
 
+def _frameworks(table: Table) -> tuple[str, ...]:
+    named = table.words("frameworks") or ()
+    for name in named:
+        if ALSO.get(name, name) not in FRAMEWORKS:
+            known = ", ".join(FRAMEWORKS)
+            raise table.wrong(f"whether {shown(name)} works cannot be checked; these can: {known}", "frameworks")
+    return tuple(ALSO.get(name, name) for name in named)
+
+
 def _component(table: Table, name: str) -> str:
     if isinstance(table.held[name], dict):
-        raise table.wrong(f'text is expected; a name with a dot in it is written in quotes: "{name}...."', name)
+        raise table.wrong(f'text is expected; a name with a dot in it needs quotes: "{name}...."', name)
     said = table.text(name) or ""
     return said if said == PRESENT else _range(table, name, said)
 
@@ -203,9 +207,7 @@ def _figures(table: Table) -> Figures:
     baseline = table.text("baseline")
     beside = table.each("least-of-baseline", _share)
     if beside and baseline is None:
-        raise table.wrong(
-            "a least part of a baseline needs the key baseline, which names its file", "least-of-baseline"
-        )
+        raise table.wrong("a minimum of a baseline needs the key baseline, which names its file", "least-of-baseline")
     return Figures(least=table.each("least", _share), baseline=baseline, least_of_baseline=beside)
 
 
@@ -214,13 +216,13 @@ def _share(table: Table, name: str) -> float:
 
     if not any(fnmatchcase(known, name) for known in listed()):
         near = get_close_matches(name, listed(), n=3) or dict.fromkeys(f"{one.partition('.')[0]}.*" for one in listed())
-        said = f"no benchmark is called {shown(name)}, but {', '.join(near)}; a name is written in quotes"
+        said = f"no benchmark is called {shown(name)}, but {', '.join(near)}; a name needs quotes"
         raise table.wrong(said, name)
     share = table.number(name)
     if share is None:
         raise table.wrong("a number above 0 is expected", name)
     if share > MOST_SHARE:
-        raise table.wrong(f"{share:g} is a part of 1: {share / 100:g} is {share:g} %", name)
+        raise table.wrong(f"{share:g} is a fraction: {share / 100:g} is {share:g} %", name)
     return share
 
 

@@ -1,6 +1,6 @@
 """What a policy says of figures, and the whole check.
 
-Everything here is a pure function of what was seen; whose fault a finding is stands in ``gpustack.faults``.
+Everything here is a pure function of what was seen; whose fault a finding is is in ``gpustack.faults``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Status
-from gpustack.model.policy import CheckReport, HealthClass, Held
-from gpustack.model.report import Health, Severity
+from gpustack.model.policy import CheckReport, HealthClass, Held, Policy
+from gpustack.model.report import Finding, Health, Report, Severity
 from gpustack.policy import Written, evaluate, gpu_rows
 
 if TYPE_CHECKING:
@@ -21,15 +21,12 @@ if TYPE_CHECKING:
     from datetime import date
 
     from gpustack.model.bench import BenchReport
-    from gpustack.model.policy import Policy
-    from gpustack.model.report import Finding, Report
 
 HOST, NOBODY = HealthClass.BAD_HOST, HealthClass.OK
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 LOW = "bench-low"
 SHARED = ".all"  # so end the figures of all GPUs at once, which share the host
 LINKS = ("pcie.h2d.pinned", "pcie.d2h.pinned")
-MOST_NAMED = 4
 OK, DEGRADED, UNKNOWN = HealthClass.OK, HealthClass.DEGRADED, HealthClass.UNKNOWN
 GRAVEST = (HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT)
 
@@ -44,9 +41,9 @@ class Unmeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What one figure reached: its part of the limit or of the baseline; None where it has none.
+    """What one figure reached: its part of the limit or of the baseline; None if it has none.
 
-    One that is not a GPU's ``own`` is what several reach of what they share: no pattern speaks of it, only its id does.
+    One that is not a GPU's ``own`` is what several reach of what they share: no pattern covers it, only its id does.
     """
 
     id: str
@@ -77,12 +74,12 @@ def bench_rows(bench: BenchReport | None, unmeasured: Unmeasured | None, written
 
 
 def pattern_of(name: str, wanted: Mapping[str, float]) -> str | None:
-    """Return the key that speaks of a benchmark: its id, else the first pattern that fits."""
+    """Return the key that covers a benchmark: its id, else the first pattern that fits."""
     return name if name in wanted else next((one for one in wanted if fnmatchcase(name, one)), None)
 
 
 def asks_of_each_link(policy: Policy) -> bool:
-    """Tell whether the policy says what the link of each GPU must reach, so that it has to be measured alone."""
+    """Return whether the policy says what the link of each GPU must reach, so that it has to be measured alone."""
     wanted = {**policy.bench.least, **policy.bench.least_of_baseline}
     return any(pattern_of(link, wanted) for link in LINKS)
 
@@ -127,11 +124,10 @@ def _held(mine: Sequence[Reached], least: float) -> tuple[str, bool | None]:
     """Return what the figures of one row reached, the least first, and whether all of them reached enough."""
     known = sorted((one.share, one.id + one.where) for one in mine if one.share is not None and isfinite(one.share))
     if not known:
-        return ("what was measured has no such part" if mine else "none of these was measured"), None
+        return ("what was measured has no such fraction" if mine else "none of these was measured"), None
     short = [(share, name) for share, name in known if share < least]
     told = [f"{share:.1%} {name}" for share, name in (short or known[:1])]
-    rest = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
-    said = ", ".join(told[:MOST_NAMED]) + rest
+    said = evaluate.few(told)
     return said if short or len(known) == 1 else f"{said}, the least of {len(known)}", not short
 
 
@@ -144,8 +140,7 @@ def _all(bench: BenchReport | None, unmeasured: Unmeasured | None) -> Held:
     measured = sum(one.value is not None for one in bench.results)
     if not wrong and not measured:
         return replace(row, found="nothing was measured")
-    rest = f" and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else ""
-    said = ", ".join(wrong[:MOST_NAMED]) + rest or f"{measured} figure{'s' * (measured != 1)}, all well"
+    said = evaluate.few(wrong) or f"{measured} figure{'s' * (measured != 1)}, all good"
     return replace(row, found=said, ok=not wrong, whose=HOST)
 
 
@@ -190,7 +185,7 @@ def check(
 
 
 def failed(report: CheckReport, counted: Sequence[str]) -> bool:
-    """Tell whether anything has one of the severities that count; a rule of the policy that fails is an error."""
+    """Return whether anything has one of the severities that count; a rule of the policy that fails is an error."""
     findings = (*report.findings, *(report.bench.findings if report.bench else ()))
     rows = {
         "error": any(_fails(row) for row in report.policy),
@@ -212,7 +207,7 @@ def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
             if whose is class_:
                 return class_, why
     blind = [one.title for one in report.findings if one.severity is Severity.UNKNOWN and one.caused_by is None]
-    blind += [f"{row.rule} could not be seen: {row.found}" for row in rows if row.unseen]
+    blind += [f"{row.rule} could not be checked: {row.found}" for row in rows if row.unseen]
     if blind or report.verdict.status is Health.UNKNOWN:
         return UNKNOWN, blind[0] if blind else "too little could be examined to judge this machine"
     for _, why in _roots(report, Severity.WARNING):
@@ -232,14 +227,14 @@ def _roots(report: Report, severity: Severity) -> Iterator[tuple[HealthClass, st
 
 def _failure(row: Held) -> str:
     place = f" ({row.place})" if row.place else ""
-    return f"{row.rule}{place}: {row.wanted} is wanted; found: {row.found}"
+    return f"{row.rule}{place}: {row.wanted} is required; found: {row.found}"
 
 
 def _well(report: Report, rows: Sequence[Held]) -> str:
     asked = [row for row in rows if row.ok and row.place]
     kept = f"; {len(asked)} rules of the policy hold" if len(asked) > 1 else "; the policy holds" if asked else ""
     if report.verdict.status is Health.NO_GPU:
-        return f"there is no GPU here, and none is wanted{kept}"
+        return f"there is no GPU here, and none is required{kept}"
     return f"nothing in the stack is at fault{kept}"
 
 
@@ -248,7 +243,7 @@ def _fails(row: Held) -> bool:
 
 
 def unmeasurable(report: Report) -> Unmeasured | None:
-    """Say why nothing can be measured on a machine; None where it can be tried."""
+    """Say why nothing can be measured on a machine; None if it can be tried."""
     status = {one.id: one.status for one in report.components}
     libcuda = next((one for one in report.components if one.id == "libcuda"), None)
     if report.verdict.status is Health.NO_GPU:

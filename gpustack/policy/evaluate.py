@@ -1,4 +1,4 @@
-"""A machine held against a policy: a row for all that it asks, which findings are ignored, and whose fault it is.
+"""A machine compared with a policy: a row for all that it asks, which findings are ignored, and whose fault it is.
 
 The layer of a finding decides whose fault it is, but for findings that lie in one layer and are fixed in another. Each
 row says why.
@@ -11,29 +11,28 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from gpustack.compare import changes, fingerprint
+from packaging.utils import canonicalize_name
+
+from gpustack.compare import PACKAGES, changes, distributions
 from gpustack.diagnose import engine
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
-from gpustack.model.facts import Facts, Layer, Status
-from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held
-from gpustack.model.report import Health, Severity
+from gpustack.model.facts import Component, Facts, Layer, Status
+from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held, Ignored, Policy, Raised
+from gpustack.model.report import Finding, Health, Report, Severity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import date
 
     from gpustack.model.difference import Changed
-    from gpustack.model.facts import Component
-    from gpustack.model.policy import Ignored, Policy, Raised
-    from gpustack.model.report import Finding, Report, Verdict
     from gpustack.policy import Written
 
 HOST, OURS, NOBODY = HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT, HealthClass.OK
 BY_LAYER: Mapping[Layer, tuple[HealthClass, str]] = {
     Layer.HARDWARE: (HOST, "the hardware is the host's: another host has other hardware"),
-    Layer.KERNEL: (HOST, "the kernel is the host's, containers too run on it"),
-    Layer.KERNEL_MODULE: (HOST, "the GPU's kernel module is the host's, containers too run on it"),
-    Layer.DRIVER: (HOST, "the driver is the host's: another host may have the one that is needed"),
+    Layer.KERNEL: (HOST, "the kernel is the host's; containers run on it too"),
+    Layer.KERNEL_MODULE: (HOST, "the GPU's kernel module is the host's; containers use it too"),
+    Layer.DRIVER: (HOST, "the driver is the host's: another host may have the right one"),
     Layer.CONTAINER: (HOST, "the container runtime is the host's"),
     Layer.RUNTIME: (OURS, "the CUDA runtime comes with the environment or its image"),
     Layer.LIBRARY: (OURS, "the libraries come with the environment or its image"),
@@ -48,18 +47,18 @@ BY_FINDING: Mapping[str, tuple[HealthClass, str]] = {
     "compat-libs-803": (OURS, "the compat libraries came with the image, and its library path finds them first"),
     "forward-compat-804": (OURS, "the compat libraries came with the image, and its library path finds them first"),
     "stub-on-loader-path": (OURS, "the library path is the environment's"),
-    "container-no-gpus-flag": (OURS, "the flag is missing in the command that starts the job, wherever it runs"),
-    "container-shm-too-small": (OURS, "the size is given by the command that starts the job, wherever it runs"),
+    "container-no-gpus-flag": (OURS, "the flag is missing from the command that starts the job, wherever it runs"),
+    "container-shm-too-small": (OURS, "the size is set by the command that starts the job, wherever it runs"),
     # In the layers of the environment, and fixed on the host:
     "device-nodes-not-accessible": (HOST, "the modes of the device nodes are set on the host"),
     "user-not-in-render-group": (HOST, "the groups of the account are set on the host"),
-    "mig-enabled-no-instance": (HOST, "how the GPU is divided is set on the host"),
+    "mig-enabled-no-instance": (HOST, "the GPU's MIG layout is set on the host"),
     "memlock-too-small": (HOST, "the limit is set on the host"),
     "libcuda-so-symlink-missing": (HOST, "the driver's files are the host's"),
     "wsl-linux-driver-installed": (HOST, "the driver's files are the host's"),
     "wsl-libcuda-shadowed": (HOST, "the driver's files are the host's"),
-    "gpu-process-stuck": (HOST, "the process does not belong to the job: it was there before"),
-    "process-on-deleted-driver": (HOST, "the process does not belong to the job: it was there before"),
+    "gpu-process-stuck": (HOST, "the process does not belong to the job: it was running before"),
+    "process-on-deleted-driver": (HOST, "the process does not belong to the job: it was running before"),
 }
 SEVERITIES = tuple(Severity)
 
@@ -109,12 +108,12 @@ def weigh(findings: Sequence[Finding], policy: Policy, today: date) -> tuple[Fin
 
 
 def fits(finding: Finding, named: str) -> bool:
-    """Tell whether a finding is meant by an id, a key, or a pattern of either."""
+    """Return whether a finding is meant by an id, a key, or a pattern of either."""
     return named in {finding.id, finding.key} or fnmatchcase(finding.key, named) or fnmatchcase(finding.id, named)
 
 
 def in_force(until: date | None, today: date) -> bool:
-    """Tell whether a day is not yet over; where none is named, none ends."""
+    """Return whether a day is not yet over; where none is named, none ends."""
     return until is None or today <= until
 
 
@@ -191,7 +190,7 @@ def frameworks(report: Report, written: Written) -> Iterator[Held]:
 
 
 def _unseen(report: Report, name: str) -> str | None:
-    """Say why nothing is known of a component in the chosen Python; None where it was looked for."""
+    """Say why nothing is known of a component in the chosen Python; None if it was looked for."""
     seen = next((one for one in report.components if one.id == name), None)
     if seen is None:
         return None
@@ -254,18 +253,22 @@ def drift(
 
 
 def _may_differ(parts: Sequence[Changed], written: Written) -> bool:
-    names = {parts[0].component, *([fingerprint.PACKAGES] if parts[0].what == "distribution" else [])}
+    names = {parts[0].component, *([PACKAGES] if parts[0].what == "distribution" else [])}
     return any(fnmatchcase(name, pattern) for name in names for pattern in written.policy.golden.may_differ)
 
 
+def few(words: Sequence[str]) -> str:
+    """Return the first words, and how many more there are."""
+    rest = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
+    return ", ".join(words[:MOST_NAMED]) + rest
+
+
 def _told(words: Iterable[str | None]) -> str:
-    known = list(dict.fromkeys(word or "not there" for word in words))
-    rest = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    return ", ".join(known[:MOST_NAMED]) + rest
+    return few(list(dict.fromkeys(word or "not there" for word in words)))
 
 
 def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
-    """Return what there is of a component, and whether that is what is wanted; None: nobody can say."""
+    """Return what there is of a component, and whether that is what is required; None: nobody can say."""
     reason = f": {seen.reason}" if seen.reason else ""
     if seen.status is Status.UNKNOWN or (seen.status is Status.FAILED and not seen.instances):
         return f"not known{reason}", None
@@ -276,10 +279,10 @@ def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
 
 def _distribution(name: str, wanted: str, report: Report) -> tuple[str, bool | None]:
     """Return what there is of a distribution in the chosen Python, for a name that is no system of the stack."""
-    held = {fingerprint.plain(one): version for one, version in fingerprint.distributions(report).items()}
-    if fingerprint.plain(name) in held:
-        return _within(held[fingerprint.plain(name)], wanted)
-    return ("absent", False) if held else ("not known: the packages of the chosen Python were not seen", None)
+    held = {canonicalize_name(one): version for one, version in distributions(report).items()}
+    if canonicalize_name(name) in held:
+        return _within(held[canonicalize_name(name)], wanted)
+    return ("absent", False) if held else ("not known: the packages of the chosen Python were not examined", None)
 
 
 def _within(version: str | None, wanted: str) -> tuple[str, bool | None]:

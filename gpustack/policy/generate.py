@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import FRAMEWORKS
 from gpustack.matrix.subjects.ranges import numbers, version_of
-from gpustack.model.facts import Status
-from gpustack.model.report import Health
+from gpustack.model.facts import Component, Status
+from gpustack.model.report import Health, Report
 from gpustack.model.versions import DriverRelease
 from gpustack.policy import END, ENDED
 from gpustack.policy.gpu_rows import cards
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.model.bench import BenchReport
-    from gpustack.model.facts import Component
-    from gpustack.model.report import Report
 
 MARGIN = 0.95  # of what was measured here: figures of one card vary by a few percent
 MIB = 1024
@@ -36,7 +34,7 @@ def draft(report: Report, bench: BenchReport | None, purpose: str | None = None)
 
 def _head(purpose: str | None) -> Iterator[str]:
     yield "# What this machine must be: a policy for `gpustack check`. docs/policy.md lists every key."
-    yield "# A line that begins with # is not in force."
+    yield "# Lines that begin with # have no effect."
     yield ENDED
     yield ""
     yield "# What the machine is for: train, infer, build or any."
@@ -46,14 +44,14 @@ def _head(purpose: str | None) -> Iterator[str]:
 def _frameworks(report: Report) -> Iterator[str]:
     """Yield the frameworks that can use the GPU here."""
     works = [name for name in FRAMEWORKS if report.verdict.works.get(name)]
-    yield "# The frameworks that must be able to use the GPU, in the Python that is examined."
+    yield "# The frameworks that must be able to use the GPU in the examined Python."
     yield _on(f"frameworks = [{', '.join(map(_quoted, works or ['pytorch']))}]", bool(works))
 
 
 def _components(report: Report) -> Iterator[str]:
     """Yield a row for what a job most rests on: the driver's branch, the frameworks, the libraries that are here."""
     there = {one.id: one for one in report.components if one.status is Status.PRESENT}
-    yield '# What must be there: "present", or a range of versions.'
+    yield '# What must be installed: "present", or a range of versions.'
     yield "[components]"
     release = DriverRelease.parse(there["nvidia-driver"].version) if "nvidia-driver" in there else None
     yield _on(f'nvidia-driver = ">={release.branch if release else 570}"', release is not None)
@@ -86,26 +84,26 @@ def _bench(bench: BenchReport | None) -> Iterator[str]:
     for one in measured:
         shares[one.id] = min(floor((one.ratio or 0) * MARGIN * 100) / 100, shares.get(one.id, 1.0))
     shares = {name: share for name, share in shares.items() if share > 0}
-    yield "# The least part of its physical limit that a figure of the quick bench must reach."
+    yield "# The fraction of its physical limit that a figure of the quick bench must reach."
     yield _on("[bench.least]", bool(shares))
     for name, share in shares.items():
         yield f"{_quoted(name)} = {share:.2f}"
     if not shares:
         yield from ('# "hbm.*" = 0.85', '# "gemm.bf16" = 0.65')
     yield ""
-    yield "# Or of the figures of a machine that was good: gpustack bench --quick --save baseline.json"
+    yield "# Or of the figures of a good machine: gpustack bench --quick --save baseline.json"
     yield from ("# [bench]", '# baseline = "baseline.json"', "# [bench.least-of-baseline]", '# "*" = 0.95')
 
 
 def _use() -> Iterator[str]:
-    yield "# What others may do on the GPUs when the check begins."
+    yield "# What other processes may use on the GPUs when the check begins."
     yield from ("# [in-use]", "# memory-mib = 1000", '# processes = ["Xorg", "nvidia-persiste*", "dcgm*"]')
 
 
 def _rest() -> Iterator[str]:
-    yield "# A machine that was good (gpustack snapshot -o golden.json), and what may differ from it."
+    yield "# A good machine (gpustack snapshot -o golden.json), and what may differ from it."
     yield from ("# [golden]", '# snapshot = "golden.json"', '# may-differ = ["packages", "linux-kernel"]', "")
-    yield "# Findings that do not count, with the reason, until a day; and such as count for more here."
+    yield "# Findings that do not count until a date, with the reason; and findings that count for more here."
     yield from ("# [[ignore]]", '# finding = "pcie-link-degraded"', '# reason = "the riser has eight lanes"')
     yield from ("# until = 2027-01-31", "", "# [[raise]]", '# finding = "persistence-mode-off"')
     yield from ('# to = "error"', '# reason = "jobs here start every few seconds"')

@@ -1,4 +1,4 @@
-"""The GPUs of a machine held against a policy: how many there are, of which kind, and what others do on them."""
+"""The GPUs of a machine compared with a policy: how many there are, of which kind, and what others do on them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.inventory import from_text, ours
 from gpustack.diagnose.machine.values import at, flag, items, number, text, told
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
-from gpustack.model.facts import Facts, Status
+from gpustack.model.facts import Component, Facts, Instance, Status
 from gpustack.model.policy import Gpus, HealthClass, Held
-from gpustack.model.report import Health, Severity
+from gpustack.model.report import Health, Report, Severity
 from gpustack.model.versions import ComputeCapability
-from gpustack.policy import evaluate
+from gpustack.policy import Written, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpustack.model.facts import Component, Instance
-    from gpustack.model.report import Report
-    from gpustack.policy import Written
 
 MIB, MIB_IN_BYTES = 1024, 1 << 20
 OTHERS = ("amd-gpu", "intel-gpu")
@@ -29,7 +26,6 @@ MAKERS = ("gpu", *OTHERS)
 ON_BUS, PROCESSES = "pci-display", "gpu-processes"
 HOST = HealthClass.BAD_HOST
 HERE = frozenset({Status.PRESENT, Status.FAILED})
-MOST_NAMED = 4
 NONE = "there is no GPU"
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
@@ -56,7 +52,7 @@ class Demand:
 
 
 def cards(report: Report) -> tuple[Card, ...] | None:
-    """Return the GPUs that their drivers list; None where a driver does not answer and nobody can say."""
+    """Return the GPUs that their drivers list; None if a driver does not answer and nobody can say."""
     there = [one for one in report.components if one.id in MAKERS]
     made = (_card(copy) for one in there for copy in one.instances if copy.status is Status.PRESENT)
     found = tuple(card for card in made if card)
@@ -90,7 +86,7 @@ def _first(copy: Instance, *names: str) -> int | None:
 def kinds(report: Report, written: Written, exactly: int | None = None) -> Iterator[Held]:
     """Yield a row for how many GPUs there must be, and one for each thing that every one of them must be.
 
-    Where neither the policy nor ``exactly`` says how many, it is one or more; what somebody pasted need not show any.
+    Where neither the policy nor ``exactly`` says how many, it is one or more; what someone pasted need not show any.
     """
     wanted, seen = written.policy.gpus, cards(report)
     place = None if exactly is not None else written.place("gpus", "count") if wanted else None
@@ -173,7 +169,7 @@ def _short(lists: Lists, seen: int, report: Report) -> str:
         return f"{NONE} on the PCI bus" if lists.bus is not None else NONE
     steps = [f"{len(lists.bus)} on the PCI bus"] if lists.bus is not None else []
     lost = [pci for pci in lists.bus or () if pci not in (lists.driver or ())]
-    without = f" (without {_few(lost)})" if lost else ""
+    without = f" (without {evaluate.few(lost)})" if lost else ""
     steps.append(f"{len(lists.driver or ())} in the driver{without}")
     if lists.cuda is not None:
         visible = at(told(_facts(report), "libcuda"), "visible")
@@ -191,7 +187,7 @@ def use(report: Report, written: Written) -> Iterator[Held]:
         row = _row(
             Demand(
                 key=("in-use", "memory-mib"),
-                wanted=f"{most} MiB at most",
+                wanted=f"at most {most} MiB",
                 holds=lambda card: None if card.used is None else card.used <= most,
                 tell=lambda card: None if card.used is None else f"{card.used} MiB",
             ),
@@ -202,7 +198,7 @@ def use(report: Report, written: Written) -> Iterator[Held]:
     if (allowed := limits.processes) is not None:
         component = next((one for one in report.components if one.id == PROCESSES), None)
         found, ok = _foreign(component, allowed)
-        wanted = f"none but {', '.join(allowed)}" if allowed else "none"
+        wanted = f"only {', '.join(allowed)}" if allowed else "none"
         place = written.place("in-use", "processes")
         yield Held(rule="in-use.processes", wanted=wanted, found=found, ok=ok, whose=HOST, place=place)
 
@@ -249,8 +245,8 @@ def _row(demand: Demand, seen: Sequence[Card] | None, written: Written) -> Held:
     blank = [card for card, answer in answers if answer is None]
     if named := wrong or blank:
         told = [f"{demand.tell(card) or 'not told'} at {card.place}" for card in named]
-        return replace(row, found=_few(told), ok=False if wrong else None)
-    return replace(row, found=_few(list(dict.fromkeys(filter(None, map(demand.tell, seen))))), ok=True)
+        return replace(row, found=evaluate.few(told), ok=False if wrong else None)
+    return replace(row, found=evaluate.few(list(dict.fromkeys(filter(None, map(demand.tell, seen))))), ok=True)
 
 
 def _capable(card: Card, wanted: str) -> bool | None:
@@ -273,16 +269,11 @@ def _foreign(component: Component | None, allowed: Sequence[str]) -> tuple[str, 
     ]
     unseen = any(copy.status is Status.UNKNOWN for copy in component.instances)
     if foreign:
-        return _few([f"{_names(copy)[0]} (pid {number(copy.facts, 'pid') or '?'})" for copy in foreign]), False
-    return ("not known: some processes may not be asked", None) if unseen else ("none other", True)
+        return evaluate.few([f"{_names(copy)[0]} (pid {number(copy.facts, 'pid') or '?'})" for copy in foreign]), False
+    return ("not known: some processes cannot be examined", None) if unseen else ("none other", True)
 
 
 def _names(copy: Instance) -> tuple[str, ...]:
     """Return the names by which a process may be called: what the kernel calls it, its command, its kind."""
     known = (text(copy.facts, name) for name in ("name", "command", "application"))
     return tuple(filter(None, known)) or ("a process",)
-
-
-def _few(words: Sequence[str]) -> str:
-    rest = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
-    return ", ".join(words[:MOST_NAMED]) + rest

@@ -43,9 +43,9 @@ def redact(thing: Thing, mine: Mapping[str, str] | None = None, key: bytes = b""
     With a ``key``, placeholders are pseudonyms: the same machine has the same ones everywhere, and nobody without the
     key can tell which machine it is. ``hosts`` are names of machines, however short they are.
     """
-    texts = list(_texts(thing, ()))
+    texts = _texts(thing)
     ledger = Ledger(taken={match[0] for text, _ in texts for match in PLACEHOLDER.finditer(text)}, key=key)
-    ours = {text for text, names in texts if names[-1:] == ("id",)}
+    ours = {text for text, names in texts if tuple(names[-1:]) == ("id",)}
     for text, names in texts:
         for kind, word in learn(visible(cut(text))[0], names):
             if word not in ours:
@@ -79,7 +79,7 @@ def ourselves(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _account() -> struct_passwd | None:
-    """Return the row of our account; None where there is none, as in containers, or no such table."""
+    """Return the row of our account; None if there is none, as in containers, or no such table."""
     try:
         import pwd  # noqa: PLC0415 - Windows has none
 
@@ -205,22 +205,16 @@ def _replaced(text: str, names: Sequence[str], finder: Finder, ledger: Ledger) -
     return "".join([*parts, text[end:]]) if parts else text
 
 
-def _texts(thing: object, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield every text in a thing with the names that it stands under."""
-    if isinstance(thing, Enum):
-        return
-    if isinstance(thing, str) or _is_serial(thing, names):
-        yield str(thing), names
-    elif is_dataclass(thing) and not isinstance(thing, type):
-        for called, held in _fields(thing).values():
-            yield from _texts(held, (*names, called))
-    elif isinstance(thing, Mapping):
-        for name, held in thing.items():
-            yield name, ()
-            yield from _texts(held, (*names, name))
-    elif isinstance(thing, tuple):
-        for held in thing:
-            yield from _texts(held, names)
+def _texts(thing: object) -> list[tuple[str, Sequence[str]]]:
+    """Return every text in a thing with the names that it stands under."""
+    found: list[tuple[str, Sequence[str]]] = []
+
+    def see(text: str, names: Sequence[str]) -> str:
+        found.append((text, names))
+        return text
+
+    _changed(thing, (), see)
+    return found
 
 
 def _changed(thing: object, names: tuple[str, ...], change: Change) -> object:
@@ -249,7 +243,7 @@ def _fields(thing: DataclassInstance) -> dict[str, tuple[str, object]]:
 
 
 def _is_serial(thing: object, names: Sequence[str]) -> bool:
-    """Tell whether a number is a serial number; no other number is a secret."""
+    """Return whether a number is a serial number; no other number is a secret."""
     return (
         isinstance(thing, int)
         and not isinstance(thing, bool)

@@ -56,6 +56,7 @@ class Found:
 
 
 Finder: TypeAlias = Callable[[str, Sequence[str]], Iterator[Found]]
+Keep: TypeAlias = "Callable[[re.Match[str], Sequence[str]], bool]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class Form:
     """One row of the table.
 
     ``hints`` are lower-case letters of which a text must have some, or the form is not looked for. Words of a
-    ``learnt`` form are then found wherever they stand. What each is tried on stands in ``docs/redaction.toml``.
+    ``learnt`` form are then found wherever they stand. What each is tried on is in ``docs/redaction.toml``.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Form:
     learnt: bool = False
 
 
-def shape(pattern: str | re.Pattern[str], keep: Callable[[re.Match[str], Sequence[str]], bool] | None = None) -> Finder:
+def shape(pattern: str, keep: Keep | None = None) -> Finder:
     """Return a finder of what the named groups of an expression match, each of the kind that it is named after.
 
     Of two groups of one kind the second has a number behind its name. ``keep`` says of a match whether it counts.
@@ -90,6 +91,19 @@ def shape(pattern: str | re.Pattern[str], keep: Callable[[re.Match[str], Sequenc
                         yield Found(match.start(group), match.end(group), kind, _alike(kind, match[group]))
 
     return find
+
+
+def form(
+    *,
+    name: str,
+    context: str,
+    pattern: str,
+    hints: tuple[str, ...] = (),
+    keep: Keep | None = None,
+    learnt: bool = False,
+) -> Form:
+    """Return the form of what the named groups of an expression match (see ``shape``)."""
+    return Form(name=name, context=context, find=shape(pattern, keep), hints=hints, learnt=learnt)
 
 
 def _alike(kind: str, secret: str) -> str:
@@ -130,7 +144,7 @@ ADDRESSES = (
         name="IP address",
         context=(
             "version 6; version 4 where its numbers, a port, a mask, the words before or the name say "
-            "that it is no version"
+            "that it is not a version"
         ),
         find=_addresses,
         hints=(".", ":"),
@@ -199,23 +213,19 @@ def after(head: str) -> Finder:
 
 
 ASSIGNED = (
-    Form(
+    form(
         name="user and password of an address",
         context="between :// and @, the password of any length; the host behind it is taken out too",
-        find=shape(
-            r"://(?!git@)(?P<secret>[^\s/@:\"'<>`]*(?::(?:[^\s\"'<>/@`]*|(?!\d{1,5}(?:/|$))(?:(?!://)[^\s\"'<>`])+))?)"
-            r"@(?![^\s/@]{0,256}@)(?P<host>[^\s/:@\"'<>`,;)]+)"
-        ),
+        pattern=r"://(?!git@)(?P<secret>[^\s/@:\"'<>`]*(?::(?:[^\s\"'<>/@`]*|(?!\d{1,5}(?:/|$))(?:(?!://)[^\s\"'<>`])+))?)"
+        r"@(?![^\s/@]{0,256}@)(?P<host>[^\s/:@\"'<>`,;)]+)",
         hints=("://",),
     ),
-    Form(
+    form(
         name="signed address",
         context="the value of a query's signature, key or token",
-        find=shape(
-            r"[?&;](?i:x-(?:amz|goog)-(?:signature|credential|security-token)|sig(?:nature)?|key|(?:key-pair"
-            r"|policy)-?id"
-            rf"|[\w-]{{0,40}}(?:{WORD}))=(?P<secret>[^&\s\"'<>;]+)"
-        ),
+        pattern=r"[?&;](?i:x-(?:amz|goog)-(?:signature|credential|security-token)|sig(?:nature)?|key|(?:key-pair"
+        r"|policy)-?id"
+        rf"|[\w-]{{0,40}}(?:{WORD}))=(?P<secret>[^&\s\"'<>;]+)",
         hints=("=",),
     ),
     Form(
@@ -230,16 +240,14 @@ ASSIGNED = (
         find=after(r"(?<![\w.-])(--?[A-Za-z][\w.-]*)[ \t](?![ \t]*-)"),
         hints=("-",),
     ),
-    Form(
+    form(
         name="password of a program",
         context="-p of sshpass, docker login and mysql; user:password of curl; login … password of .netrc",
-        find=shape(
-            r"(?:(?<=\s)-pass(?:in|out)? pass:|\b(?:sshpass[ ]-p[ ]?|docker login[^\n]{0,200}?[ ]-p[ ]"
-            r"|mysql(?:dump)?[^\n]{0,100}?[ ]-p(?=\S)"
-            r"|curl[^\n]{0,200}?[ ](?:-u|--user)[ ][^\s:]{1,64}:|redis-cli[^\n]{0,100}?[ ]-a[ ]"
-            r"|login[ \t]\S{1,64}\s{1,20}password[ \t]|(?i:password (?:is|was|for \S{1,40} is)[ ])|IDENTIFIED BY ))"
-            r"[\"']?(?P<secret>[^\s\"']+)"
-        ),
+        pattern=r"(?:(?<=\s)-pass(?:in|out)? pass:|\b(?:sshpass[ ]-p[ ]?|docker login[^\n]{0,200}?[ ]-p[ ]"
+        r"|mysql(?:dump)?[^\n]{0,100}?[ ]-p(?=\S)"
+        r"|curl[^\n]{0,200}?[ ](?:-u|--user)[ ][^\s:]{1,64}:|redis-cli[^\n]{0,100}?[ ]-a[ ]"
+        r"|login[ \t]\S{1,64}\s{1,20}password[ \t]|(?i:password (?:is|was|for \S{1,40} is)[ ])|IDENTIFIED BY ))"
+        r"[\"']?(?P<secret>[^\s\"']+)",
         hints=("sshpass", "docker", "mysql", "curl", "redis-cli", "pass", "identified"),
     ),
     Form(
@@ -258,18 +266,17 @@ ASSIGNED = (
         hints=("value",),
     ),
     Form(name="element of XML", context="<name>value</name>", find=after(r"<([\w.-]{1,60})>(?=[^<\n])"), hints=("</",)),
-    Form(
+    form(
         name="cookie or passphrase",
         context="the rest of the line after Cookie:, Set-Cookie: and passphrase:",
-        find=shape(
-            r"(?i)\b(?:cookie|passphrase)\\?[\"']?[ \t]{0,20}:[ \t]{0,20}\\?[\"']?(?P<secret>[^\s\"'\\][^\n\r\"'\\]*)"
-        ),
+        pattern=r"(?i)\b(?:cookie|passphrase)\\?[\"']?[ \t]{0,20}:[ \t]{0,20}"
+        r"\\?[\"']?(?P<secret>[^\s\"'\\][^\n\r\"'\\]*)",
         hints=("cookie", "passphrase"),
     ),
-    Form(
+    form(
         name="bearer",
         context="after Bearer or Basic",
-        find=shape(r"\b(?i:Bearer|Basic)[ \t](?P<secret>[\w.~+/=-]{16,})"),
+        pattern=r"\b(?i:Bearer|Basic)[ \t](?P<secret>[\w.~+/=-]{16,})",
         hints=("bearer", "basic"),
     ),
 )

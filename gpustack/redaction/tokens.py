@@ -1,13 +1,12 @@
-"""Secrets: what tokens, keys and passwords look like, wherever they stand."""
+"""Secrets: what tokens, keys, passwords, and numbers of machines and their cards look like, wherever they stand."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from gpustack.redaction.form import ADDRESSES, ASSIGNED, NOTHING, PLACEHOLDER, Form, Found, secret_name, shape
-from gpustack.redaction.machines import HOSTS, MACHINES
-from gpustack.redaction.people import PEOPLE
+from gpustack.redaction.form import ADDRESSES, ASSIGNED, NOTHING, PLACEHOLDER, Form, Found, form, secret_name
+from gpustack.redaction.people import HOSTS, PEOPLE
 
 NAMED = {
     "serial": re.compile(
@@ -18,6 +17,12 @@ NAMED = {
 }
 VERSION = re.compile(r"[<>=~!^ ]{0,3}v?\d{1,8}(?:\.\w{1,20}){1,8}[\w.+-]{0,40}(?:,.{0,80})?")
 MOST_NAME = 200
+DASHED = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
+COLUMN = re.compile(
+    r"(?i)[\s\"']*(?:(?:gpu|board|module|chassis|system|device)?[_ ]?(?:serial(?:[_ ](?:number|no))?|s/?n)"
+    r"|asset[_ ]tag)[\s\"'.]*"
+)
+SEPARATORS, LEAST_CELLS = ",;\t|", 2
 # What splits a secret and shows nothing: escapes of a terminal and invisible letters, as themselves or spelt out.
 HIDDEN = re.compile(
     "(?:\x1b|\\\\x1b|\\\\033|\\\\e|\\^\\[|\\\\u001b)\\[[0-9;?]{0,30}[A-Za-z]|\x1b\\][^\x07\x1b]{0,200}(?:\x07|\x1b\\\\)"
@@ -36,9 +41,9 @@ def find(text: str, names: Sequence[str]) -> list[Found]:
     if kind:
         return [Found(0, len(text), kind, text)]
     low, taken, kept = text.lower(), bytearray(len(text)), []
-    for form in FORMS:
-        if not form.hints or any(hint in low for hint in form.hints):
-            for found in form.find(text, names):
+    for one in FORMS:
+        if not one.hints or any(hint in low for hint in one.hints):
+            for found in one.find(text, names):
                 free = taken.find(1, found.start, found.end) < 0
                 if free and found.start < found.end and not PLACEHOLDER.fullmatch(text, found.start, found.end):
                     taken[found.start : found.end] = b"\1" * (found.end - found.start)
@@ -53,9 +58,9 @@ def learn(text: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield from _known(kind, text)
         return
     low = text.lower()
-    for form in FORMS:
-        if form.learnt and any(hint in low for hint in form.hints):
-            for found in form.find(text, names):
+    for one in FORMS:
+        if one.learnt and any(hint in low for hint in one.hints):
+            for found in one.find(text, names):
                 yield from _known(found.kind, found.secret)
 
 
@@ -95,24 +100,21 @@ def visible(text: str) -> tuple[str, Sequence[int]]:
 
 def _token(name: str, pattern: str, hints: str) -> Form:
     """Return the form of a service's tokens, which count wherever they stand."""
-    find = shape(rf"(?P<secret>{pattern})")
-    return Form(name=name, context="anywhere", find=find, hints=tuple(hints.split()))
+    return form(name=name, context="anywhere", pattern=rf"(?P<secret>{pattern})", hints=tuple(hints.split()))
 
 
 TOKENS = (
-    Form(
+    form(
         name="private key",
         context="from BEGIN … PRIVATE KEY to its END, or to the end of the text",
-        find=shape(rf"(?P<secret>{PEM}(?:(?!-----)[\s\S])*(?:-----END[A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----)?)"),
+        pattern=rf"(?P<secret>{PEM}(?:(?!-----)[\s\S])*(?:-----END[A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----)?)",
         hints=("private key",),
     ),
-    Form(
+    form(
         name="SSH public key",
         context="its kind and letters; it names its owner",
-        find=shape(
-            r"(?P<secret>\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp\d{3}|sk-ssh-ed25519@openssh\.com)[ \t]"
-            r"[A-Za-z0-9+/=]{40,}(?:[ \t][\w.-]{1,64}@[\w.-]{1,64})?)"
-        ),
+        pattern=r"(?P<secret>\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp\d{3}|sk-ssh-ed25519@openssh\.com)[ \t]"
+        r"[A-Za-z0-9+/=]{40,}(?:[ \t][\w.-]{1,64}@[\w.-]{1,64})?)",
         hints=("ssh-", "ecdsa-"),
     ),
     _token("GitHub", r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_"),
@@ -175,6 +177,102 @@ TOKENS = (
     _token("JWT", r"(?<![\w.-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){0,3}", "eyj"),
     _token(
         "hash of a password", r"\$(?:[1567y]|2[abxy]|gy|argon2id?|scrypt|pbkdf2[\w-]{0,10})\$[\w./$=,+*-]{20,}", "$"
+    ),
+)
+
+
+def _numbered(match: re.Match[str], _: Sequence[str]) -> bool:
+    """Return whether a serial number has a digit: no other word is one."""
+    return any(letter.isdecimal() for letter in match["serial"])
+
+
+def _columns(text: str, _: Sequence[str]) -> Iterator[Found]:
+    """Yield the serial numbers of a table whose head names them, line by line as long as it has as many cells."""
+    at, separator, columns, cells = 0, "", frozenset[int](), 0
+    for row in text.splitlines(keepends=True):
+        held = row.split(separator) if separator else []
+        if not separator or len(held) != cells:
+            separator = next((one for one in SEPARATORS if one in row), "")
+            held = row.split(separator) if separator else []
+            columns = frozenset(number for number, cell in enumerate(held) if COLUMN.fullmatch(cell))
+            separator, cells = (separator, len(held)) if columns and len(held) >= LEAST_CELLS else ("", 0)
+        else:
+            start = at
+            for number, cell in enumerate(held):
+                said = cell.strip(" \t\r\n\"'")
+                if number in columns and any(letter.isdecimal() for letter in said):
+                    first = start + cell.index(said)
+                    yield Found(first, first + len(said), "serial", said)
+                start += len(cell) + 1
+        at += len(row)
+
+
+MACHINES = (
+    form(
+        name="UUID of a GPU",
+        context="GPU- and its number, whole, without dashes, or the beginning that CUDA_VISIBLE_DEVICES takes",
+        pattern=rf"(?<![A-Za-z0-9])(?P<GPU>GPU-(?i:{DASHED}|[0-9a-f]{{32}}"
+        rf"|(?=[0-9a-f-]*[a-f])[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{0,3}}(?![\w-])))",
+        hints=("gpu-",),
+    ),
+    form(
+        name="UUID of a MIG device",
+        context="MIG- and its number",
+        pattern=rf"(?<![A-Za-z0-9])(?P<MIG>MIG-(?i:{DASHED}|[0-9a-f]{{32}}))",
+        hints=("mig-",),
+    ),
+    form(
+        name="UUID",
+        context="anywhere with dashes; without them after a word such as uuid, machine-id or guid, or of version 4",
+        pattern=rf"(?i)(?P<uuid>{DASHED})|(?:uuid|guid|machine[-_ ]?id|boot[-_ ]?id"
+        rf"|luks)\W{{0,4}}(?P<uuid2>[0-9a-f]{{32}})(?![\w-])"
+        r"|(?<![\w-])(?P<uuid3>[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15})(?![\w-])",
+        hints=("-", "id", "luks", "4"),
+    ),
+    form(
+        name="serial number",
+        context="after Serial, Serial Number, S/N, SN, Service Tag, Asset Tag, ID_SERIAL, GPU PDI",
+        pattern=r"(?i)(?<![A-Za-z0-9])(?:serial(?:[ _-]?(?:number|num|no))?|s/n|\[?sn\]?|service[ _-]tag"
+        r"|asset[ _-]tag|id_serial(?:_short)?|gpu pdi|chassis[ _-]?id)"
+        r"(?:\.|\b|(?<=\]))\\?[\"']?[ \t]{0,40}[:=][ \t]{0,20}\\?[\"']?(?P<serial>[A-Za-z0-9][\w-]{4,63})",
+        keep=_numbered,
+        hints=("serial", "s/n", "sn", "tag", "pdi", "chassis"),
+        learnt=True,
+    ),
+    Form(
+        name="column of serial numbers",
+        context="below a cell of that name, in CSV and other tables of cells",
+        find=_columns,
+        hints=("serial", "sn", "s/n", "asset"),
+        learnt=True,
+    ),
+    form(
+        name="number of a disk or target",
+        context="WWN, EUI, NAA, by-id names of disks, iSCSI names",
+        pattern=r"(?i)(?P<serial>\b(?:wwn-|eui\.|naa\.)(?:0x)?[0-9a-f]{16,32}|\biqn\.\d{4}-\d\d\.[\w.:-]{4,200})"
+        r"|\bwwn[\"']?(?: device id)?[:=]?[ ]{0,4}"
+        r"(?P<serial2>(?:0x)?[0-9a-f]{1,16}(?:[ :][0-9a-f]{2,9}){0,7})(?![\w-])"
+        r"|/by-id/(?:nvme|ata|scsi|usb)-[A-Za-z0-9_]{0,60}_(?P<serial3>[A-Za-z0-9]{8,30})",
+        hints=("wwn", "eui.", "naa.", "iqn.", "/by-id/"),
+    ),
+    form(
+        name="GUID of InfiniBand",
+        context="four groups of four, or 0x and 16 digits after the word GUID",
+        pattern=r"(?i)(?<![\w:.-])(?P<mac>(?=[0-9:]{0,18}[a-f])[0-9a-f]{4}(?::[0-9a-f]{4}){3})(?![\w:])"
+        r"|guid\W{0,4}(?P<mac2>(?:0x)?[0-9a-f]{16}|[0-9a-f]{4}(?::[0-9a-f]{4}){3})(?![\w:])",
+        hints=("guid", ":"),
+    ),
+    form(
+        name="address of a network card",
+        context=(
+            "six groups with colons or dashes (up to twenty), Cisco's three; without separators after "
+            "mac, hwaddr, ether and in enx…"
+        ),
+        pattern=r"(?i)(?<![\w:.-])(?P<mac>[0-9a-f]{2}([:-])(?:[0-9a-f]{2}\2){4,18}[0-9a-f]{2})(?![\w:-])"
+        r"|(?<![\w.-])(?P<mac2>[0-9a-f]{4}\.[0-9a-f]{4}\.[0-9a-f]{4})(?![\w.])"
+        r"|\b(?:mac|hwaddr|ether|hw_addr|mac[-_ ]?addr(?:ess)?)[\"']?\W{1,4}(?P<mac3>[0-9a-f]{12})(?!\w)"
+        r"|\benx(?P<mac4>[0-9a-f]{12})(?!\w)",
+        hints=(":", "-", ".", "mac", "hwaddr", "ether", "enx", "hw_addr"),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Figures that belong together: a matrix of GPUs from each to each, and the roofline of one."""
+"""Related figures: a matrix of GPUs from each to each, and the roofline of one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gpustack.report.lines import Line, write
+from gpustack.report.lines import Line, say
 
 if TYPE_CHECKING:
     from gpustack.model.bench import Result
@@ -108,12 +108,19 @@ def drawn(found: Roofline, page: Page) -> Iterator[Line]:
     legend = _marks(found, grid)
     _, _, low, high = found.span
     yield Line()
-    yield Line(body=write(page, ("TFLOP/s", "dim")))
+    yield say(page, ("TFLOP/s", "dim"))
     for row, letters in enumerate(grid):
         rate = 10 ** (log10(high) - (row + 0.5) / ROWS * (log10(high) - log10(low)))
         label = f"{rate:>{MARGIN - 2}.3g} " if row % 3 == 1 else " " * (MARGIN - 1)
-        yield Line(body=write(page, (label, "dim"), ("".join(letters).rstrip(), "plain")), whole=True)
-    yield from _foot(found, columns, legend, page)
+        yield say(page, (label, "dim"), ("".join(letters).rstrip(), "plain"), whole=True)
+    left, right, _, _ = found.span
+    ends = f"{left:.3g}", f"{right:.3g} FLOP per byte"
+    gap = " " * max(1, columns - len(ends[0]) - len(ends[1]))
+    yield say(page, (" " * (MARGIN - 1) + ends[0] + gap + ends[1], "dim"), whole=True)
+    roofs = ", ".join(f"{name} {roof:.4g}" for name, roof in sorted(found.roofs, key=lambda row: -row[1]))
+    yield say(page, (f"{SLOPE} memory {found.bandwidth:.4g} TB/s; roofs in TFLOP/s: {roofs}", "dim"))
+    told = ", ".join(f"{letter} {point.name} {point.rate:.4g}" for letter, point in legend)
+    yield say(page, (told, "dim"))
 
 
 def _roofs(found: Roofline, grid: list[list[str]], page: Page) -> None:
@@ -155,17 +162,6 @@ def _place(found: Roofline, grid: list[list[str]], intensity: float, rate: float
     return min(max(int(down * ROWS), 0), ROWS - 1), min(max(int(across * len(grid[0])), 0), len(grid[0]) - 1)
 
 
-def _foot(found: Roofline, columns: int, legend: list[tuple[str, Point]], page: Page) -> Iterator[Line]:
-    left, right, _, _ = found.span
-    ends = f"{left:.3g}", f"{right:.3g} FLOP a byte"
-    gap = " " * max(1, columns - len(ends[0]) - len(ends[1]))
-    yield Line(body=write(page, (" " * (MARGIN - 1) + ends[0] + gap + ends[1], "dim")), whole=True)
-    roofs = ", ".join(f"{name} {roof:.4g}" for name, roof in sorted(found.roofs, key=lambda row: -row[1]))
-    yield Line(body=write(page, (f"{SLOPE} memory {found.bandwidth:.4g} TB/s; roofs in TFLOP/s: {roofs}", "dim")))
-    told = ", ".join(f"{letter} {point.name} {point.rate:.4g}" for letter, point in legend)
-    yield Line(body=write(page, (told, "dim")))
-
-
 def matrices(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
     """Yield a matrix for each benchmark: a row for each first GPU, a column for each second one."""
     for name in dict.fromkeys(one.id for one in pairs):
@@ -173,11 +169,11 @@ def matrices(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
         gpus = sorted({gpu for one in mine for gpu in one.gpus})
         values = {one.gpus: one.value for one in mine}
         head = "".join(f"{gpu:>{CELL}}" for gpu in gpus)
-        yield Line(body=write(page, (f"{name}, {mine[0].unit}, from each row to each column", "head")))
-        yield Line(body=write(page, (f"{'':>{CELL}}{head}", "dim")), whole=True)
+        yield say(page, (f"{name}, {mine[0].unit}, from each row to each column", "head"))
+        yield say(page, (f"{'':>{CELL}}{head}", "dim"), whole=True)
         for first in gpus:
             cells = "".join(f"{_cell(values.get((first, second))):>{CELL}}" for second in gpus)
-            yield Line(lead=Text(), body=write(page, f"{first:>{CELL}}{cells}"), whole=True)
+            yield say(page, f"{first:>{CELL}}{cells}", lead=Text(), whole=True)
 
 
 def besides(result: Result) -> Iterator[str]:

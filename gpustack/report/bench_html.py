@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from gpustack.model.bench import Mark, Span
-from gpustack.model.difference import Outcome
+from gpustack.model.bench import BenchReport, Device, Mark, Result, Span, Telemetry
+from gpustack.model.difference import Change, Comparison, Outcome
 from gpustack.report.bench_many import DIGITS, TOLD_BELOW, number, own, skipped
 from gpustack.report.page import safe, table, tag
 from gpustack.report.parts import numbered
-
-if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Device, Result, Telemetry
-    from gpustack.model.difference import Change, Comparison
 
 TONE = {Mark.OK: "good", Mark.LOW: "warn", Mark.UNSTEADY: "ask", Mark.FAILED: "bad", Mark.SKIPPED: "none"}
 OUTCOME = {
@@ -29,7 +24,7 @@ LEAST_SPREAD = 0.02  # of the median: less is drawn as the straight line that it
 ROOM = 1.08  # above the greatest value of a range
 MEANT = {
     "share": "bar: share of the limit",
-    "line": "line: the samples, in the order in which they were taken",
+    "line": "line: the samples in the order taken",
     "seen": "lowest to highest reading",
     "median": "median reading",
     "limit": "limit",

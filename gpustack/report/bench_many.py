@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.text import Text
 
 from gpustack.model.bench import BenchReport, Device, Mark, Result
-from gpustack.report.lines import Line, indent, write
+from gpustack.report.lines import Line, indent, say, write
 from gpustack.report.parts import numbered
 from gpustack.report.summary import listed
 
@@ -94,7 +93,7 @@ def many(each: Mapping[Device, Sequence[Result]], cards: Mapping[Device, str], p
         alike_.setdefault(cards[device].partition(": ")[2], []).append(device.index)
     yield Line()
     for card, gpus in alike_.items():
-        yield Line(body=write(page, (f"{numbered(gpus)}: {card}", "head")), hang=Text("  "))
+        yield say(page, (f"{numbered(gpus)}: {card}", "head"), hang="  ")
     names = list(
         dict.fromkeys(one.id for results in each.values() for one in results if one.verdict is not Mark.SKIPPED)
     )
@@ -104,7 +103,7 @@ def many(each: Mapping[Device, Sequence[Result]], cards: Mapping[Device, str], p
     for at in range(0, len(columns), fit):
         gpus = columns[at : at + fit]
         head = "".join(f"{f'GPU {gpu}':>{CELL_COLUMNS}}" for gpu in gpus)
-        yield Line(body=write(page, (f"{'':{ID_COLUMNS}}{'limit':>{NUMBER_COLUMNS}}{'':{UNIT_COLUMNS}}{head}", "dim")))
+        yield say(page, (f"{'':{ID_COLUMNS}}{'limit':>{NUMBER_COLUMNS}}{'':{UNIT_COLUMNS}}{head}", "dim"))
         for name in names:
             yield _across(name, [known.get((name, gpu)) for gpu in gpus], page)
     for device, results in each.items():
@@ -117,7 +116,7 @@ def many(each: Mapping[Device, Sequence[Result]], cards: Mapping[Device, str], p
                 skipped.setdefault("; ".join(one.why), []).append(f"{one.id} (GPU {device.index})")
     for why, those in skipped.items():
         ids = list(dict.fromkeys(one.partition(" ")[0] for one in those))
-        yield Line(body=write(page, (f"{page.mark('none')} skipped: {', '.join(ids)}; {why}", "dim")), hang=Text("  "))
+        yield say(page, (f"{page.mark('none')} skipped: {', '.join(ids)}; {why}", "dim"), hang="  ")
 
 
 def _across(name: str, row: Sequence[Result | None], page: Page) -> Line:
@@ -146,7 +145,7 @@ def _short(device: Device, short: Sequence[Result], page: Page) -> Iterator[Line
         mark, word, style = VERDICT[one.verdict]
         why = "; ".join(why for why in one.why if why not in shared)
         said = f"{one.id} on GPU {device.index} {word}" + (f": {why}" if why else "")
-        yield Line(lead=write(page, (f"{page.mark(mark)} ", style)), body=write(page, said))
+        yield say(page, said, lead=(f"{page.mark(mark)} ", style))
 
 
 def _shared(results: Sequence[Result]) -> list[str]:

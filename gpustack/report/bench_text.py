@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from gpustack.model.bench import Advice, BenchReport, Device, Mark, Result, Span, Telemetry
-from gpustack.model.difference import Outcome
+from gpustack.model.difference import Comparison, Outcome
 from gpustack.model.report import Severity
 from gpustack.report.bench_charts import besides, drawn, matrices, roofline
 from gpustack.report.bench_many import (
@@ -24,12 +22,11 @@ from gpustack.report.bench_many import (
     own,
     skipped,
 )
-from gpustack.report.lines import Line, block, indent, renderer, write
+from gpustack.report.lines import Line, block, bullets, indent, renderer, say
 from gpustack.report.parts import figures, worst
 from gpustack.report.summary import alike, listed
 
 if TYPE_CHECKING:
-    from gpustack.model.difference import Comparison
     from gpustack.report.page import Page
 
 STYLES = {
@@ -49,10 +46,10 @@ def compared(comparison: Comparison, page: Page) -> Iterator[Line]:
     """Yield the lines of a comparison."""
     yield Line()
     taken = f" of {comparison.taken}" if comparison.taken else ""
-    head = f"Beside {comparison.path}{taken}: {_counted(comparison)} (tolerance {comparison.tolerance:.2%})"
-    yield Line(body=write(page, (head, "head")), hang=Text("  "))
+    head = f"Compared with {comparison.path}{taken}: {_counted(comparison)} (tolerance {comparison.tolerance:.2%})"
+    yield say(page, (head, "head"), hang="  ")
     for difference in comparison.differences:
-        yield Line(lead=write(page, ("! ", "warning")), body=write(page, f"not the same: {difference}"))
+        yield say(page, f"not the same: {difference}", lead=("! ", "warning"))
     for change in comparison.changes:
         mark, style = STYLES[change.outcome]
         where = f" on GPU {change.device}" if change.device else ""
@@ -61,7 +58,7 @@ def compared(comparison: Comparison, page: Page) -> Iterator[Line]:
         then, now = _figure(change.before, change.before_interval), _figure(change.after, change.after_interval)
         name, state = f"{change.id + where:<{ID_COLUMNS}} ", f"{page.mark(mark)} {change.outcome.value}{grown}: "
         said = f"{then} → {now} {change.unit}{note}"
-        yield Line(body=write(page, (name, "head"), (state, style), said), hang=Text("  "))
+        yield say(page, (name, "head"), (state, style), said, hang="  ")
 
 
 def _counted(comparison: Comparison) -> str:
@@ -84,7 +81,7 @@ def lines(report: BenchReport, page: Page) -> Iterator[Line]:
     if len(each) > 1:
         yield from many(each, {device: card(device) for device in each}, page)
     for device, mine in each.items() if len(each) == 1 or page.verbose else ():
-        yield from (Line(), Line(body=write(page, (card(device), "head")), hang=Text("  ")))
+        yield from (Line(), say(page, (card(device), "head"), hang="  "))
         yield from _table(mine, page)
         if found := roofline(mine):
             yield from drawn(found, page)
@@ -92,7 +89,7 @@ def lines(report: BenchReport, page: Page) -> Iterator[Line]:
     known = {device.index for device in report.devices}
     other = [one for one in report.results if one.device not in known]
     if other:
-        yield from (Line(), Line(body=write(page, ("All GPUs together" if known else "No GPU", "head"))))
+        yield from (Line(), say(page, ("All GPUs together" if known else "No GPU", "head")))
         yield from _table(other, page)
     if report.comparison:
         yield from compared(report.comparison, page)
@@ -107,7 +104,7 @@ def between(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
     """Yield what goes on between two GPUs: of few a row each, of many a matrix, and a row where a word is needed."""
     if not pairs:
         return
-    yield from (Line(), Line(body=write(page, ("Between GPUs", "head"))))
+    yield from (Line(), say(page, ("Between GPUs", "head")))
     if len(pairs) > MOST_ROWS:
         yield from matrices(pairs, page)
         pairs = [one for one in pairs if one.verdict is not Mark.OK]
@@ -119,9 +116,9 @@ def _verdict(report: BenchReport, page: Page) -> Iterator[Line]:
     mark, _, style = VERDICT[worst(report)]
     said = figures(report)
     told = f"{said[0].upper()}{said[1:]}."
-    yield Line(body=write(page, (f"{page.mark(mark)} ", style), (told, "head")), hang=Text("  "))
+    yield say(page, (f"{page.mark(mark)} ", style), (told, "head"), hang="  ")
     if report.interrupted:
-        yield Line(body=write(page, ("! stopped early: ", "warning"), report.interrupted))
+        yield say(page, ("! stopped early: ", "warning"), report.interrupted)
 
 
 def card(device: Device) -> str:
@@ -140,10 +137,10 @@ def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
     for result in results:
         if result.verdict is not Mark.SKIPPED:
             yield _bench_text_row(result, page)
-            yield from indent(4, (Line(lead=Text("- "), body=write(page, said)) for said in _remarks(result, page)))
+            yield from indent(4, bullets(_remarks(result, page), page))
             yield from _remedy(result.remedy, page)
     for said, remedy in skipped(results):
-        yield Line(lead=write(page, f"{page.mark('none')} "), body=write(page, (said, "dim")))
+        yield say(page, (said, "dim"), lead=f"{page.mark('none')} ")
         yield from _remedy(remedy, page)
 
 
@@ -156,21 +153,26 @@ def _bench_text_row(result: Result, page: Page) -> Line:
     if page.narrow:
         limit = f", {part} of {ceiling}" if part else ""
         said = f": {value} {result.unit}{limit}: "
-        return Line(body=write(page, (result.name(), "head"), said, state), hang=Text("  "))
+        return say(page, (result.name(), "head"), said, state, hang="  ")
     limit = f" of {ceiling:>{NUMBER_COLUMNS}}" if result.ceiling is not None else " " * (NUMBER_COLUMNS + 4)
     full, rest = bar(result.ratio, page)
     if result.ceiling is None and result.p05 is not None and result.p95 is not None:
         full, rest = "", f"{f'{number(result.p05)} to {number(result.p95)}':<{BAR_COLUMNS}}"
     figure = f"{value:>{NUMBER_COLUMNS}}{limit} {result.unit:<{UNIT_COLUMNS}} "
-    return Line(
-        lead=write(page, (f"{result.name():<{ID_COLUMNS}}", "head")),
-        body=write(page, figure, (full, style), (rest, "dim"), f" {part:>4}  ", state),
+    return say(
+        page,
+        figure,
+        (full, style),
+        (rest, "dim"),
+        f" {part:>4}  ",
+        state,
+        lead=(f"{result.name():<{ID_COLUMNS}}", "head"),
     )
 
 
 def bar(ratio: float | None, page: Page) -> tuple[str, str]:
     """Return the part of the limit as a bar, full and empty; above the limit it is full."""
-    if ratio is None or ratio != ratio:  # noqa: PLR0124 - only what is no number differs from itself
+    if ratio is None or ratio != ratio:  # noqa: PLR0124 - only nan differs from itself
         return "", " " * BAR_COLUMNS
     full = round(min(max(ratio, 0.0), 1.0) * BAR_COLUMNS)
     return page.mark("full") * full, page.mark("rest") * (BAR_COLUMNS - full)
@@ -242,7 +244,7 @@ def _span(span: Span | None, unit: str) -> str:
 
 def _remedy(remedy: str | None, page: Page) -> Iterable[Line]:
     if remedy:
-        yield Line(lead=Text(" " * 6), body=write(page, (remedy, "command")), whole=True)
+        yield say(page, (remedy, "command"), lead=" " * 6, whole=True)
 
 
 def _foot(report: BenchReport, page: Page) -> Iterator[Line]:
@@ -251,7 +253,7 @@ def _foot(report: BenchReport, page: Page) -> Iterator[Line]:
     more = "" if page.verbose else " -v shows the limits, the spread and the clocks."
     runs = f", {report.repeat} runs" if report.repeat > 1 else ""
     took = f"gpustack {report.tool.version}, {report.data} data{runs}, {report.seconds:.1f} s."
-    yield from (Line(), Line(body=write(page, (f"{about}{short} {took}{more}", "dim"))))
+    yield from (Line(), say(page, (f"{about}{short} {took}{more}", "dim")))
 
 
 render = renderer(lines)

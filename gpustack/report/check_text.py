@@ -6,31 +6,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
-from gpustack.model.bench import Mark
-from gpustack.model.difference import Difference, Turn
-from gpustack.model.matrix_answer import Part
-from gpustack.model.policy import CheckReport, HealthClass
+from gpustack.model.bench import BenchReport, Mark, Result
+from gpustack.model.difference import Changed, Difference, Side, Told, Turn
+from gpustack.model.matrix_answer import Part, SelfTest
+from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Severity
 from gpustack.report import text
 from gpustack.report.bench_many import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, gathered, many, number, own
 from gpustack.report.bench_text import bar, card
-from gpustack.report.lines import Line, block, indent, renderer, title, write
+from gpustack.report.lines import Line, block, indent, renderer, say, section, title, write
 from gpustack.report.parts import cause, figures
 from gpustack.report.summary import alike, few, listed
 
 if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Result
-    from gpustack.model.difference import Changed, Side, Told
-    from gpustack.model.matrix_answer import SelfTest
-    from gpustack.model.policy import Held
     from gpustack.report.page import Page
 
 CLASSES = {
     HealthClass.OK: ("ok", "OK", "good", ""),
     HealthClass.DEGRADED: ("warn", "DEGRADED", "warning", "It works, with limits."),
-    HealthClass.BAD_HOST: ("bad", "BAD HOST", "error", "Another host may work: queue the job again elsewhere."),
+    HealthClass.BAD_HOST: ("bad", "BAD HOST", "error", "Another host may work: requeue the job elsewhere."),
     HealthClass.BAD_ENVIRONMENT: (
         *("bad", "BAD ENVIRONMENT", "error"),
         "The fault is in what was installed or configured for this job; another host will not help.",
@@ -57,13 +51,13 @@ def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Ite
     if page.quiet:
         return
     if meaning:
-        yield Line(lead=Text("  "), body=write(page, meaning))
+        yield say(page, meaning, lead="  ")
     yield from _policy(report.policy, page)
     if report.bench and report.bench.results:
         name = f"{'QUICK BENCH' if report.bench.quick else 'BENCH'}, {figures(report.bench)}"
         yield from _part(name, _bench(report.bench, page), page)
     if page.verbose or cause(report) not in report.why:
-        yield from (Line(), Line(body=write(page, ("THE DOCTOR", "head"))))
+        yield from (Line(), say(page, ("THE DOCTOR", "head")))
         yield from text.head(report, page)
     yield from text.body(report, page, example=example)
 
@@ -78,7 +72,7 @@ def _policy(policy: Sequence[Held], page: Page) -> Iterator[Line]:
 
 def _part(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
     """Yield a section, or its heading alone where nothing in it needs to be read."""
-    yield from list(text.section(heading, inside, page)) or [Line(lead=Text("  "), body=write(page, heading.lower()))]
+    yield from list(section(heading, inside, page)) or [say(page, heading.lower(), lead="  ")]
 
 
 def _rule(row: Held, page: Page) -> Line:
@@ -87,13 +81,13 @@ def _rule(row: Held, page: Page) -> Line:
     wanted = f" (wanted: {row.wanted})" if row.wanted != row.found or row.ok is not True else ""
     place = f" [{row.place}]" if row.place and (row.ok is not True or page.verbose) else ""
     head = (f"{page.mark(mark)} ", style), (row.rule, "head")
-    return Line(body=write(page, *head, f": {row.found}{wanted}", (place, "dim")), hang=Text("  "))
+    return say(page, *head, f": {row.found}{wanted}", (place, "dim"), hang="  ")
 
 
 def _bench(bench: BenchReport, page: Page) -> Iterator[Line]:
     """Yield a row for each figure, those that were skipped on one, and what is wrong with any."""
     if bench.interrupted:
-        yield Line(body=write(page, ("! stopped early: ", "warning"), bench.interrupted))
+        yield say(page, ("! stopped early: ", "warning"), bench.interrupted)
     several = len({one.device for one in bench.results if one.verdict is not Mark.SKIPPED}) > 1
     each, shown = own(bench), set[int | None]()
     if len(each) > 1 and page.verbose:
@@ -106,7 +100,7 @@ def _bench(bench: BenchReport, page: Page) -> Iterator[Line]:
     skipped = dict.fromkeys(one.id for one in bench.results if one.verdict is Mark.SKIPPED)
     if skipped and page.verbose:
         said = f"skipped: {', '.join(skipped)}"
-        yield Line(lead=write(page, f"{page.mark('none')} "), body=write(page, (said, "dim")))
+        yield say(page, (said, "dim"), lead=f"{page.mark('none')} ")
     grave = [one for one in bench.findings if one.severity in {Severity.ERROR, Severity.WARNING}]
     for first, others in alike(gathered(grave, bench.results)):
         if page.verbose:
@@ -123,12 +117,11 @@ def _figure(one: Result, page: Page, *, several: bool) -> Line:
     part = "" if one.ratio is None else f"{one.ratio:.0%}"
     if page.narrow or len(name) >= ID_COLUMNS:
         limit = f", {part} of the limit" if part else ""
-        return Line(body=write(page, (name, "head"), f": {number(one.value)} {one.unit}{limit}: ", state))
+        return say(page, (name, "head"), f": {number(one.value)} {one.unit}{limit}: ", state)
     full, rest = bar(one.ratio, page)
     figure = f"{number(one.value):>{NUMBER_COLUMNS}} {one.unit:<{UNIT_COLUMNS}} "
-    return Line(
-        lead=write(page, (f"{name:<{ID_COLUMNS}}", "head")),
-        body=write(page, figure, (full, style), (rest, "dim"), f" {part:>4}  ", state),
+    return say(
+        page, figure, (full, style), (rest, "dim"), f" {part:>4}  ", state, lead=(f"{name:<{ID_COLUMNS}}", "head")
     )
 
 
@@ -144,21 +137,21 @@ def diff_lines(found: Difference, page: Page) -> Iterator[Line]:
     then, now = (side.status.value.upper() for side in (found.before, found.after))
     verdict = f"{then} before and after" if then == now else f"{then} → {now}"
     told = f"{verdict}: {said}, {came} new finding{'s' if came != 1 else ''}, {went} gone."
-    yield Line(body=write(page, (told, "head")), hang=Text("  "))
-    yield from indent(2, (Line(body=write(page, f"{word}: {_side(side)}")) for word, side in _sides(found)))
+    yield say(page, (told, "head"), hang="  ")
+    yield from indent(2, (say(page, f"{word}: {_side(side)}") for word, side in _sides(found)))
     grave = [one for one in found.findings if page.verbose or Severity.INFO not in {one.before, one.after} - {None}]
     notes = len(found.findings) - len(grave)
-    yield from text.section(SECTIONS[0], _findings(grave, notes, page), page)
+    yield from section(SECTIONS[0], _findings(grave, notes, page), page)
     matter = {one.key for one in grave}
     first = [one for one in found.changes if matter & set(one.matters)]
     rest = [one for one in found.changes if one not in first]
     packages = [one for one in rest if one.what == DISTRIBUTION]
-    yield from text.section(SECTIONS[1], _changes(first, page), page)
-    yield from text.section(SECTIONS[2], _changes([one for one in rest if one.what != DISTRIBUTION], page), page)
-    yield from text.section(SECTIONS[3], _packages(packages, page), page)
+    yield from section(SECTIONS[1], _changes(first, page), page)
+    yield from section(SECTIONS[2], _changes([one for one in rest if one.what != DISTRIBUTION], page), page)
+    yield from section(SECTIONS[3], _packages(packages, page), page)
     made = f"gpustack {found.tool.version}, matrix of {found.tool.matrix_date}"
     same = f"{found.same} component{'s are' if found.same != 1 else ' is'} the same"
-    yield from (Line(), Line(body=write(page, (f"{made}; {same}.", "dim"))))
+    yield from (Line(), say(page, (f"{made}; {same}.", "dim")))
 
 
 def _sides(found: Difference) -> tuple[tuple[str, Side], tuple[str, Side]]:
@@ -184,14 +177,14 @@ def _findings(findings: Sequence[Told], notes: int, page: Page) -> Iterator[Line
         mark, style = MARKS[one.turn]
         weight = (one.after or one.before or Severity.INFO).value
         head = f"{page.mark(mark)} {HEADS[one.turn]} ({weight}): "
-        yield Line(body=write(page, (head, style), (one.title, "head"), f" [{one.key}]"), hang=Text("  "))
-        behind = few(one.because_of) if one.because_of else "nothing that was compared; the fault itself is new"
+        yield say(page, (head, style), (one.title, "head"), f" [{one.key}]", hang="  ")
+        behind = few(one.because_of) if one.because_of else "no compared value changed; the fault itself is new"
         said = f"behind it: {behind}" if one.because_of or one.turn is Turn.NEW else ""
         more = f"{follow[one.key]} more follow{'s' * (follow[one.key] == 1)} from it" if one.key in follow else ""
         if told := "; ".join(filter(None, (said, more))):
-            yield Line(lead=Text("    "), body=write(page, told))
+            yield say(page, told, lead="    ")
     if notes:
-        yield Line(body=write(page, (f"{notes} note{'s' if notes > 1 else ''} came or went: -v lists them.", "dim")))
+        yield say(page, (f"{notes} note{'s' if notes > 1 else ''} came or went: -v lists them.", "dim"))
 
 
 def _changes(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
@@ -205,7 +198,7 @@ def _changes(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
         names = list(dict.fromkeys(_name(one) for one in group))
         said = {Turn.NEW: f"{first.after} (new)", Turn.GONE: f"{first.before} (gone)"}
         told = said.get(first.turn, f"{first.before} → {first.after}")
-        yield Line(lead=Text("- "), body=write(page, (few(names, 6), "head"), f": {told}"))
+        yield say(page, (few(names, 6), "head"), f": {told}", lead="- ")
 
 
 def _name(one: Changed) -> str:
@@ -214,10 +207,10 @@ def _name(one: Changed) -> str:
 
 
 def _packages(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
-    """Yield the distributions that came, went or changed, a few of them unless all are wanted."""
+    """Yield the distributions that came, went or changed, a few of them unless all are requested."""
     told = [f"{one.component} {one.before or 'none'} → {one.after or 'gone'}" for one in changes]
     if told:
-        yield Line(lead=Text("- "), body=write(page, few(told, len(told) if page.verbose else MOST_PACKAGES)))
+        yield say(page, few(told, len(told) if page.verbose else MOST_PACKAGES), lead="- ")
 
 
 def _text(tested: SelfTest, page: Page) -> Iterator[Line]:
@@ -225,16 +218,14 @@ def _text(tested: SelfTest, page: Page) -> Iterator[Line]:
         proofs = [proof for proof in tested.proofs if proof.part is part]
         held = sum(proof.held for proof in proofs)
         mark = ("ok", "good") if held == len(proofs) else ("bad", "error")
-        yield Line(
-            lead=write(page, (f"{page.mark(mark[0])} ", mark[1])), body=write(page, f"{held} of {len(proofs)} {name}")
-        )
+        yield say(page, f"{held} of {len(proofs)} {name}", lead=(f"{page.mark(mark[0])} ", mark[1]))
         for proof in proofs:
             if not proof.held or page.verbose:
                 shown = ("ok", "good") if proof.held else ("bad", "error")
                 lead = write(page, f"  {page.mark(shown[0])} ")
-                yield Line(lead=lead, body=write(page, (proof.name, shown[1]), f": {proof.says}"))
+                yield say(page, (proof.name, shown[1]), f": {proof.says}", lead=lead)
     end = "All held" if tested.held else "Some tests failed: do not trust this installation; reinstall it"
-    yield Line(body=write(page, f"{end} ({tested.seconds:.1f} s)."))
+    yield say(page, f"{end} ({tested.seconds:.1f} s).")
 
 
 render_diff = renderer(diff_lines)

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from xml.etree import ElementTree as ET
 
-from rich.text import Text
-
 from gpustack.model.fleet import Low, fold
 from gpustack.model.report import Health, Severity
-from gpustack.report.lines import Line, renderer, write
-from gpustack.report.page import clean
+from gpustack.report.lines import Line, renderer, say
+from gpustack.report.page import Page, clean
 
 if TYPE_CHECKING:
     from gpustack.model.fleet import (
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
         Matchings,
         NodeClass,
     )
-    from gpustack.report.page import Page
 
 Shown = TypeVar("Shown")
 MARKS = {
@@ -44,37 +41,30 @@ TITLES = 3  # findings of a class that are named
 def lines(report: FleetReport, page: Page) -> Iterator[Line]:
     """Yield the lines of what was found in a fleet."""
     counted = ", ".join(f"{count} {status}" for status, count in report.status.items())
-    yield Line(
-        body=write(
-            page,
-            (
-                f"{report.nodes} {'node' if report.nodes == 1 else 'nodes'}: {counted or 'nothing is known of any'}",
-                "head",
-            ),
-        )
+    yield say(
+        page,
+        (f"{report.nodes} {'node' if report.nodes == 1 else 'nodes'}: {counted or 'nothing is known'}", "head"),
     )
     for one in report.classes:
         yield from _class(one, page)
     low = [one for one in report.figures if one.outliers]
     if low:
-        yield from (Line(), Line(body=write(page, ("LOW FIGURES", "head"))))
+        yield from (Line(), say(page, ("LOW FIGURES", "head")))
         for figure in low:
             yield from _figure(figure, page)
         suspects = {one.node for figure in low for one in figure.outliers if one.verdict is Low.SUSPECT}
         if suspects:
             again = f"gpustack fleet collect DIR --engine ENGINE --bench --again --nodes '{fold(suspects)}'"
-            yield Line(
-                lead=Text("  "), body=write(page, "Measure those again that were measured once, and judge again:")
-            )
-            yield Line(lead=Text("  $ "), body=write(page, (again, "command")), whole=True)
+            yield say(page, "Measure again the nodes that were measured once, then judge again:", lead="  ")
+            yield say(page, (again, "command"), lead="  $ ", whole=True)
     if report.drift:
-        yield from (Line(), Line(body=write(page, ("DRIFT", "head"), " (unlike most nodes of the same kind)")))
+        yield from (Line(), say(page, ("DRIFT", "head"), " (unlike most nodes of the same kind)"))
         yield from _some(report.drift, page, _drift, "facts")
     if report.missing:
-        yield from (Line(), Line(body=write(page, ("MISSING", "head"))))
+        yield from (Line(), say(page, ("MISSING", "head")))
         yield from _some(_reasons(report), page, _missing, "reasons")
     for unread in report.unread[: None if page.verbose else SHOWN]:
-        yield Line(lead=Text("  "), body=write(page, f"{unread.node}: a bench could not be read: {unread.why}"))
+        yield say(page, f"{unread.node}: a bench could not be read: {unread.why}", lead="  ")
 
 
 def _some(
@@ -84,31 +74,29 @@ def _some(
     for one in held[:most]:
         yield from shown(one, page)
     if len(held) > most:
-        yield Line(lead=Text("  "), body=write(page, (f"and {len(held) - most} more {what} (-v)", "dim")))
+        yield say(page, (f"and {len(held) - most} more {what} (-v)", "dim"), lead="  ")
 
 
 def _class(one: NodeClass, page: Page) -> Iterator[Line]:
     mark, style = MARKS[one.status]
     roots = ", ".join(one.root_causes)
     said = f"{one.count} {one.status.value}{f': {roots}' if roots else ''}"
-    yield Line(
-        lead=write(page, (f"{page.mark(mark)} ", style)), body=write(page, (said, style), (f"  {one.kind}", "dim"))
-    )
+    yield say(page, (said, style), (f"  {one.kind}", "dim"), lead=(f"{page.mark(mark)} ", style))
     if one.status is Health.HEALTHY and not page.verbose:
         return
-    yield Line(lead=Text("    "), body=write(page, fold(one.nodes)))
+    yield say(page, fold(one.nodes), lead="    ")
     roots_first = [told for told in one.findings if told.caused_by is None and told.severity is not Severity.UNKNOWN]
     for told in roots_first if page.verbose else roots_first[:TITLES]:
-        yield Line(lead=Text("    "), body=write(page, told.title))
+        yield say(page, told.title, lead="    ")
         if told.fix:
-            yield Line(lead=write(page, ("    Fix: ", "head")), hang=Text("         "), body=write(page, told.fix))
+            yield say(page, told.fix, lead=("    Fix: ", "head"), hang="         ")
         for command in told.commands:
-            yield Line(lead=Text("      $ "), body=write(page, (command, "command")), whole=True)
+            yield say(page, (command, "command"), lead="      $ ", whole=True)
 
 
 def _figure(one: Figures, page: Page) -> Iterator[Line]:
     said = f"{one.id}: median {one.median:.4g} {one.unit} of {one.gpus} GPUs, {one.kind}, driver {one.branch}"
-    yield Line(lead=Text("  "), body=write(page, said))
+    yield say(page, said, lead="  ")
     for verdict, style in ((Low.LOW, "error"), (Low.SUSPECT, "warning")):
         found = [low for low in one.outliers if low.verdict is verdict]
         for low in found if page.verbose else found[:SHOWN]:
@@ -116,16 +104,16 @@ def _figure(one: Figures, page: Page) -> Iterator[Line]:
             where = f"{low.node} GPU {gpus}" if gpus else low.node
             times = f"measured {low.measured} times" if low.measured > 1 else "measured once: measure it again"
             text = f"{where}: {low.value:.4g} {one.unit}, {low.ratio:.1%} of the {low.of} ({times})"
-            yield Line(lead=Text("    "), body=write(page, (text, style)))
+            yield say(page, (text, style), lead="    ")
         if len(found) > SHOWN and not page.verbose:
-            yield Line(lead=Text("    "), body=write(page, (f"and {len(found) - SHOWN} more (-v)", "dim")))
+            yield say(page, (f"and {len(found) - SHOWN} more (-v)", "dim"), lead="    ")
 
 
 def _drift(one: Drift, page: Page) -> Iterator[Line]:
     copies = f" {', '.join(one.instances)}" if one.instances else ""
     for odd in one.odd:
         text = f"{one.component}{copies} {one.fact}: {_value(odd.value)} instead of {_value(one.usual)}"
-        yield Line(lead=Text("  "), hang=Text("    "), body=write(page, text, (f" on {fold(odd.nodes)}", "dim")))
+        yield say(page, text, (f" on {fold(odd.nodes)}", "dim"), lead="  ", hang="    ")
 
 
 def _value(value: str | None) -> str:
@@ -144,7 +132,7 @@ def _reasons(report: FleetReport) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def _missing(one: tuple[str, tuple[str, ...]], page: Page) -> Iterator[Line]:
     why, names = one
-    yield Line(lead=Text("  "), body=write(page, f"{fold(names)}: {why}"))
+    yield say(page, f"{fold(names)}: {why}", lead="  ")
 
 
 render = renderer(lines)
@@ -167,7 +155,7 @@ def prometheus(report: FleetReport) -> str:
     families = (
         ("nodes", "How many nodes have each verdict.", [(f'status="{name}"', n) for name, n in report.status.items()]),
         ("cause_nodes", "How many nodes have each root cause.", [(f'id="{id_}"', n) for id_, n in causes.items()]),
-        ("drift_facts", "How many facts are unlike those of most nodes of a kind.", [("", len(report.drift))]),
+        ("drift_facts", "How many facts differ from most nodes of the same kind.", [("", len(report.drift))]),
         (
             "low_figures",
             "How many GPUs are below their kind, once (suspect) or twice (low).",
@@ -212,49 +200,48 @@ def junit(report: FleetReport) -> str:
 
 def _plan(made: Matchings, page: Page) -> Iterator[Line]:
     for number, pairs in enumerate(made.rounds, 1):
-        yield from (Line(body=write(page, f"{number} {one} {other}"), whole=True) for one, other in pairs)
+        yield from (say(page, f"{number} {one} {other}", whole=True) for one, other in pairs)
 
 
 def _decoded(found: Decoded, page: Page) -> Iterator[Line]:
     if not found.suspects:
-        yield Line(body=write(page, (f"No node and no uplink is slow in {found.pairs} pairs.", "good")))
+        yield say(page, (f"No node and no uplink is slow in {found.pairs} pairs.", "good"))
     for one in found.suspects:
         how = "hangs or fails" if one.median_ratio == 0 else f"{one.median_ratio:.1%} of the median"
         sure = "confirmed" if found.confirmed else f"weight {one.weight:g}"
-        yield Line(
-            lead=write(page, (f"{page.mark('bad')} ", "error")),
-            body=write(page, (f"{one.what} {one.name}", "error"), f": {how} in {one.pairs} pairs ({sure})"),
+        yield say(
+            page,
+            (f"{one.what} {one.name}", "error"),
+            f": {how} in {one.pairs} pairs ({sure})",
+            lead=(f"{page.mark('bad')} ", "error"),
         )
     if found.confirm:
-        yield from (
-            Line(),
-            Line(body=write(page, ("Measure these pairs in a round called confirm, and decode all:", "head"))),
-        )
-        yield from (Line(body=write(page, f"confirm {one} {other}"), whole=True) for one, other in found.confirm)
+        yield from (Line(), say(page, ("Measure these pairs as round confirm, then decode all:", "head")))
+        yield from (say(page, f"confirm {one} {other}", whole=True) for one, other in found.confirm)
 
 
 def _diff(found: FleetDifference, page: Page) -> Iterator[Line]:
-    yield Line(body=write(page, (f"{found.same} nodes are as they were", "head")))
+    yield say(page, (f"{found.same} nodes are unchanged", "head"))
     for one in found.turned:
         text = f"{one.before or 'not collected'} -> {one.after or 'not collected'}"
         causes = [*(f"new {id_}" for id_ in one.new), *(f"gone {id_}" for id_ in one.gone)]
-        yield Line(body=write(page, (f"{len(one.nodes)} nodes: {text}", "head"), f" {', '.join(causes)}"))
-        yield Line(lead=Text("    "), body=write(page, fold(one.nodes)))
+        yield say(page, (f"{len(one.nodes)} nodes: {text}", "head"), f" {', '.join(causes)}")
+        yield say(page, fold(one.nodes), lead="    ")
     for changed in found.changed if page.verbose else found.changed[:MOST_CHANGES]:
         text = f"{changed.component} {changed.fact}: {_value(changed.before)} -> {_value(changed.after)}"
-        yield Line(lead=Text("  "), hang=Text("    "), body=write(page, text, (f" on {fold(changed.nodes)}", "dim")))
+        yield say(page, text, (f" on {fold(changed.nodes)}", "dim"), lead="  ", hang="    ")
     if len(found.changed) > MOST_CHANGES and not page.verbose:
         more = f"and {len(found.changed) - MOST_CHANGES} more facts (-v)"
-        yield Line(lead=Text("  "), body=write(page, (more, "dim")))
+        yield say(page, (more, "dim"), lead="  ")
 
 
 def _since(history: History, page: Page) -> Iterator[Line]:
     if not history.nodes:
-        yield Line(body=write(page, f"No node has had {history.finding}."))
+        yield say(page, f"No node has had {history.finding}.")
     for one in history.nodes:
         now = "has it now" if one.now else "does not have it now"
         said = f"{one.node}: {one.runs} of {one.of} runs, {one.boots} boots, {one.first} to {one.last}, {now}"
-        yield Line(body=write(page, said, (f"  (lemon score {one.score:g})", "dim")))
+        yield say(page, said, (f"  (lemon score {one.score:g})", "dim"))
 
 
 render_diff = renderer(_diff)

@@ -7,18 +7,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote
 
-from gpustack.model.policy import CheckReport
-from gpustack.model.report import Confidence, Severity
+from gpustack.model.policy import CheckReport, Held
+from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.report.page import clean
 from gpustack.report.parts import NOTHING, Reported, Told, diagnosis, every, headline, means, ordered, unkept
-from gpustack.report.summary import alike, sentences
-
-if TYPE_CHECKING:
-    from gpustack.model.policy import Held
-    from gpustack.model.report import Finding
+from gpustack.report.summary import grouped, sentences
 
 POLICY = "gpustack.toml"  # where a reader can do something about what has no file of its own
 STANDARD_INPUT = "-"
@@ -31,15 +27,15 @@ LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.UNKNOWN
 PRECISION = {Confidence.CERTAIN: "very-high", Confidence.LIKELY: "high", Confidence.POSSIBLE: "medium"}
 POLICY_RULE = "policy"
 HELP = {
-    POLICY_RULE: "The policy (gpustack.toml) asks for something that this machine does not have. The result names the "
-    "line of the policy, what is wanted and what was found: change the machine, or the policy.",
-    "bench-failed": "The benchmark crashed, or what it computed was wrong. Run it again; if it fails again, the GPU, "
+    POLICY_RULE: "The policy (gpustack.toml) requires something that this machine does not have. The result names the "
+    "line of the policy, what is required and what was found: change the machine or the policy.",
+    "bench-failed": "The benchmark crashed, or computed a wrong result. Run it again; if it fails again, the GPU, "
     "its memory or its driver is at fault.",
-    "bench-low": "The figure is clearly below what such a limit usually gives on a GPU of this kind. The result names "
+    "bench-low": "The figure is clearly below what this kind of GPU usually reaches of its limit. The result names "
     "the reasons that were seen: power, heat, link, other processes.",
-    "bench-unsteady": "The figure did not settle while it was measured. It says little; measure again on a quiet "
+    "bench-unsteady": "The figure did not settle during the measurement. It says little; measure again on an idle "
     "machine.",
-    "bench-skipped": "The benchmark was not run; the result says why, and what would make it run.",
+    "bench-skipped": "The benchmark was not run; the result says why, and what is missing.",
 }
 
 
@@ -107,10 +103,7 @@ def _policy(reported: Reported) -> Iterator[str]:
 
 
 def _findings(reported: Reported, told: Told) -> Iterator[str]:
-    families = ordered(reported)
-    by_head = {head.key: follow for head, follow in families}
-    for first, others in alike(head for head, _ in families):
-        follow = [one for head in (first, *others) for one in by_head[head.key]]
+    for first, others, follow in grouped(ordered(reported)):
         lines = [first.key, *sentences(first, follow), *_others(others)]
         place = of_finding(first, reported, told) if told.origins else None
         yield _line(COMMANDS[first.severity], first.title, lines, place)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gpustack.model.matrix_answer import Change, Compatibility, Kind, MatrixAnswer, MatrixTables
-from gpustack.report.lines import Line, indent, renderer, write
+from gpustack.report.lines import Line, indent, renderer, say, write
 
 if TYPE_CHECKING:
     from gpustack.model.matrix_answer import Alternative, Explanation, MatrixPart, MatrixUpdate, Meaning, Reason
     from gpustack.report.page import Page
 
 KINDS = {
-    Kind.FINDING: "a finding of gpustack",
+    Kind.FINDING: "a gpustack finding",
     Kind.CODE: "a number",
     Kind.MESSAGE: "a message",
-    Kind.SYSTEM: "a system of the stack",
+    Kind.SYSTEM: "a component of the stack",
     Kind.TERM: "a term",
     Kind.LAYER: "a layer of the stack",
     Kind.ARCHITECTURE: "a GPU architecture",
@@ -51,31 +51,25 @@ def _text(explanation: Explanation, page: Page) -> Iterator[Line]:
         if number:
             yield Line()
         layer = f", {meaning.layer.value} layer" if meaning.layer and meaning.kind is not Kind.LAYER else ""
-        yield Line(body=write(page, (meaning.id, "head"), (f": {KINDS[meaning.kind]}{layer}", "dim")), hang=Text("  "))
+        yield say(page, (meaning.id, "head"), (f": {KINDS[meaning.kind]}{layer}", "dim"), hang="  ")
         yield from indent(2, _body(meaning, told, page))
     if not explanation.known:
-        yield from _nothing(explanation, page)
-    elif explanation.missing:
-        yield Line()
-        yield Line(body=write(page, (f"Not known here: {', '.join(explanation.missing)}.", "dim")))
-
-
-def _nothing(explanation: Explanation, page: Page) -> Iterator[Line]:
-    what = ", ".join(explanation.missing) or explanation.words or "nothing"
-    yield Line(body=write(page, (f"Nothing is known about: {what}", "head")))
-    if explanation.near:
-        yield Line(body=write(page, f"Did you mean: {', '.join(explanation.near)}?"))
-    yield Line(
-        body=write(
+        what = ", ".join(explanation.missing) or explanation.words or "nothing"
+        yield say(page, (f"Nothing is known about: {what}", "head"))
+        if explanation.near:
+            yield say(page, f"Did you mean: {', '.join(explanation.near)}?")
+        yield say(
             page, ("Ask about a finding, a number, an error line, a component, a layer or a term of the stack.", "dim")
         )
-    )
+    elif explanation.missing:
+        yield Line()
+        yield say(page, (f"Not known here: {', '.join(explanation.missing)}.", "dim"))
 
 
 def _body(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
-    yield Line(body=write(page, meaning.title))
+    yield say(page, meaning.title)
     for paragraph in meaning.says:
-        yield from (Line(), Line(body=write(page, paragraph)))
+        yield from (Line(), say(page, paragraph))
     rows = [*_rows(meaning, page)]
     if rows:
         yield from (Line(), *rows)
@@ -84,13 +78,13 @@ def _body(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
     yield from _commands(COMMANDS_OF, meaning.see, page)
     if meaning.row:
         row = meaning.row
-        yield from (Line(), Line(body=write(page, (f"Source: {row.source} (checked {row.checked})", "dim"))))
+        yield from (Line(), say(page, (f"Source: {row.source} (checked {row.checked})", "dim")))
 
 
 def _commands(head: str, commands: Iterable[str], page: Page) -> Iterator[Line]:
     if held := tuple(commands):
-        yield from (Line(), Line(body=write(page, (head, "head"))))
-        yield from (Line(lead=Text("  "), body=write(page, (one, "command")), whole=True) for one in held)
+        yield from (Line(), say(page, (head, "head")))
+        yield from (say(page, (one, "command"), lead="  ", whole=True) for one in held)
 
 
 def _rows(meaning: Meaning, page: Page) -> Iterator[Line]:
@@ -104,9 +98,9 @@ def _rows(meaning: Meaning, page: Page) -> Iterator[Line]:
 def _row(label: str, text: str | None, page: Page) -> Iterator[Line]:
     """Yield a label and what stands beside it, or after it where the page is narrow."""
     if text and page.narrow:
-        yield Line(body=write(page, (f"{label}: ", "head"), text), hang=Text("  "))
+        yield say(page, (f"{label}: ", "head"), text, hang="  ")
     elif text:
-        yield Line(lead=write(page, (f"{label:<{LABEL}}", "head")), body=write(page, text), hang=Text(" " * LABEL))
+        yield say(page, text, lead=(f"{label:<{LABEL}}", "head"), hang=" " * LABEL)
 
 
 def _names(names: Iterable[str], page: Page) -> str:
@@ -122,14 +116,11 @@ def _findings(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
     if not meaning.findings:
         return
     full = meaning.kind in FULL
-    yield from (
-        Line(),
-        Line(body=write(page, ("It is usually caused by:" if full else "What goes wrong with it:", "head"))),
-    )
+    yield from (Line(), say(page, ("It is usually caused by:" if full else "What can go wrong with it:", "head")))
     for lead in meaning.findings:
-        yield Line(lead=Text("- "), body=write(page, (lead.id, "command"), f": {lead.title}"), hang=Text("  "))
+        yield say(page, (lead.id, "command"), f": {lead.title}", lead="- ", hang="  ")
         if full and lead.id not in told:
-            yield from (Line(lead=Text("  "), body=write(page, paragraph)) for paragraph in lead.says)
+            yield from (say(page, paragraph, lead="  ") for paragraph in lead.says)
         told.add(lead.id)
 
 
@@ -162,43 +153,43 @@ def _answer(answer: MatrixAnswer, page: Page) -> Iterator[Line]:
     with_ = f" with {', '.join(answer.given)}" if answer.given else ""
     said = write(page, (answer.subject, "head"), " ", (SAYS[answer.verdict], style), with_)
     yield Line(lead=write(page, (page.mark(mark), style), " "), body=said)
-    yield Line(lead=Text("  "), body=write(page, (answer.meant, "dim")))
+    yield say(page, (answer.meant, "dim"), lead="  ")
     yield Line()
     told: set[str] = set()
     for reason in answer.reasons:
         yield from _reason(reason, told, page)
     if answer.alternatives:
         instead = answer.alternatives[0].kind is not Change.NONE
-        head = "What would work instead, the smallest change first:" if instead else "What to do:"
-        yield from (Line(), Line(body=write(page, (head, "head"))))
+        head = "What would work instead, smallest change first:" if instead else "What to do:"
+        yield from (Line(), say(page, (head, "head")))
         places = ["", *(one.not_first or one.keeps for one in answer.alternatives)]
         for number, one in enumerate(answer.alternatives, 1):
             yield from _alternative(number, one, page, places[number] * (places[number] != places[number - 1]))
     elif answer.verdict is Compatibility.INCOMPATIBLE:
-        yield from (Line(), Line(body=write(page, ("No change is known that would make it work.", "dim"))))
-    yield from (Line(), Line(body=write(page, ("Not taken:", "head")))) if answer.not_taken else ()
+        yield from (Line(), say(page, ("No change is known that would make it work.", "dim")))
+    yield from (Line(), say(page, ("Not taken:", "head"))) if answer.not_taken else ()
     for out in answer.not_taken:
-        yield Line(lead=Text("- "), body=write(page, (out.because, "dim")), hang=Text("  "))
+        yield say(page, (out.because, "dim"), lead="- ", hang="  ")
 
 
 def _reason(reason: Reason, told: set[str], page: Page) -> Iterator[Line]:
     """Yield one reason and, once, the row that it rests on."""
     mark, style = MARKS[reason.verdict]
-    yield Line(lead=write(page, (page.mark(mark), style), " "), body=write(page, reason.text))
+    yield say(page, reason.text, lead=write(page, (page.mark(mark), style), " "))
     if (row := reason.row) and row.text not in told:
         told.add(row.text)
         checked = f", checked {row.checked}" if page.verbose else ""
-        yield Line(lead=Text("  "), body=write(page, (f"{row.text} ({row.source}{checked})", "dim")))
+        yield say(page, (f"{row.text} ({row.source}{checked})", "dim"), lead="  ")
 
 
 def _alternative(number: int, one: Alternative, page: Page, place: str) -> Iterator[Line]:
     limits, lead = " (with limits)" * (one.verdict is Compatibility.LIMITED), f"{number:>2}. "
-    yield Line(lead=write(page, lead), body=write(page, (one.subject, "head"), f": {one.change}", (limits, "warning")))
+    yield say(page, (one.subject, "head"), f": {one.change}", (limits, "warning"), lead=lead)
     for command in one.commands:
-        yield Line(lead=Text(" " * (len(lead) + GAP)), body=write(page, (command, "command")), whole=True)
+        yield say(page, (command, "command"), lead=" " * (len(lead) + GAP), whole=True)
     needs = f"Needs root{' and a restart' * one.needs_reboot}." * one.needs_root
     if more := " ".join(filter(None, (place, needs, one.steps))):
-        yield Line(lead=Text(" " * len(lead)), body=write(page, (more, "dim")))
+        yield say(page, (more, "dim"), lead=" " * len(lead))
 
 
 def _tables(tables: MatrixTables, page: Page) -> Iterator[Line]:
@@ -206,10 +197,10 @@ def _tables(tables: MatrixTables, page: Page) -> Iterator[Line]:
         if number:
             yield Line()
         count = f"{len(part.rows) + part.left} row{'s' * (len(part.rows) + part.left != 1)}"
-        count += ", the newest first" * bool(part.left)
-        yield Line(body=write(page, (f"{part.table}.{part.part}", "head"), (f"  {count}", "dim")))
+        count += ", newest first" * bool(part.left)
+        yield say(page, (f"{part.table}.{part.part}", "head"), (f"  {count}", "dim"))
         if part.about:
-            yield Line(lead=Text("  "), body=write(page, (part.about, "dim")))
+            yield say(page, (part.about, "dim"), lead="  ")
         fits = sum(_widths(part)) + GAP * len(part.columns) + GAP <= page.width
         yield from _grid(part, page) if fits else _list(part, page)
         yield from _sources(part, page)
@@ -217,7 +208,7 @@ def _tables(tables: MatrixTables, page: Page) -> Iterator[Line]:
     end = "-v shows the source of every row; --format json has everything."
     end = "--all shows every row." if any(part.left for part in tables.parts) else end
     end = f"--all shows the rest: {', '.join(tables.left)}." if tables.left else end
-    yield Line(body=write(page, (end, "dim")))
+    yield say(page, (end, "dim"))
 
 
 def _widths(part: MatrixPart) -> list[int]:
@@ -227,7 +218,7 @@ def _widths(part: MatrixPart) -> list[int]:
 def _grid(part: MatrixPart, page: Page) -> Iterator[Line]:
     """Yield a part as columns."""
     widths = _widths(part)
-    yield Line(lead=Text(" " * GAP), body=write(page, (_matrix_row(part.columns, widths), "dim")), whole=True)
+    yield say(page, (_matrix_row(part.columns, widths), "dim"), lead=" " * GAP, whole=True)
     for row in part.rows:
         first, rest = row[0].ljust(widths[0]), _matrix_row(row[1:], widths[1:])
         said = write(page, (first, "head"), f"{' ' * GAP}{rest}".rstrip())
@@ -249,9 +240,9 @@ def _list(part: MatrixPart, page: Page) -> Iterator[Line]:
         for name, value in told:
             parts += [*([("  ", "plain")] if parts else []), (f"{name} ", "dim"), value]
         if len(row[0]) > indent:
-            yield Line(lead=Text(" " * GAP), body=write(page, (row[0], "head")))
+            yield say(page, (row[0], "head"), lead=" " * GAP)
             lead = Text(" " * (2 * GAP))
-        yield Line(lead=lead, body=write(page, *parts))
+        yield say(page, *parts, lead=lead)
 
 
 def _sources(part: MatrixPart, page: Page) -> Iterator[Line]:
@@ -260,31 +251,31 @@ def _sources(part: MatrixPart, page: Page) -> Iterator[Line]:
         days = sorted(set(part.checked))
         number = len(set(part.sources))
         said = f"{number} source{'s' * (number != 1)}, checked {days[-1]}"
-        yield Line(lead=Text(" " * GAP), body=write(page, (said, "dim")))
+        yield say(page, (said, "dim"), lead=" " * GAP)
         return
     for source in dict.fromkeys(part.sources):
         rows = [row[0] for row, one in zip(part.rows, part.sources, strict=True) if one == source]
         named = ", ".join(rows[:FOLDS]) + (f" and {len(rows) - FOLDS} more" if len(rows) > FOLDS else "")
-        yield Line(lead=Text(" " * GAP), body=write(page, (f"{named}: {source}", "dim")), hang=Text(" " * (2 * GAP)))
+        yield say(page, (f"{named}: {source}", "dim"), lead=" " * GAP, hang=" " * (2 * GAP))
 
 
 def _update(update: MatrixUpdate, page: Page) -> Iterator[Line]:
     """Yield what the index tells otherwise, or which data is used now."""
     if update.data:
-        yield Line(body=write(page, ("Data used now: ", "head"), f"{update.data}, {update.same} tables of releases."))
+        yield say(page, ("Data used now: ", "head"), f"{update.data}, {update.same} tables of releases.")
         return
     number, asked = len(update.changes), ", ".join(update.asked)
-    head = f"{number} row{'s' * (number != 1)} differ" if number else "None of the rows that were read differs"
-    yield Line(body=write(page, (head, "head"), f" from the package index ({asked}); {update.same} agree."))
+    head = f"{number} row{'s' * (number != 1)} differ" if number else "None of the rows that were compared differs"
+    yield say(page, (head, "head"), f" from the package index ({asked}); {update.same} agree.")
     for one in update.changes:
         yield Line()
         new = (" (new)" * (one.was is None), "warning")
-        yield Line(body=write(page, (f"{one.table}.{one.part} {one.key}", "head"), new))
+        yield say(page, (f"{one.table}.{one.part} {one.key}", "head"), new)
         if one.was is not None:
-            yield Line(lead=write(page, ("  - ", "error")), body=write(page, one.was))
-        yield Line(lead=write(page, ("  + ", "good")), body=write(page, one.now))
+            yield say(page, one.was, lead=("  - ", "error"))
+        yield say(page, one.now, lead=("  + ", "good"))
     for name in update.unread:
-        yield Line(lead=write(page, (page.mark("ask"), "unknown"), " "), body=write(page, name))
+        yield say(page, name, lead=write(page, (page.mark("ask"), "unknown"), " "))
 
 
 render_explanation = renderer(_text)

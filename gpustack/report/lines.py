@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
-from typing import Any, Concatenate, Protocol, TypeVar
+from typing import Any, Concatenate, Protocol, TypeAlias, TypeVar
 
 from rich.console import Console
 from rich.text import Text
@@ -19,6 +19,7 @@ from gpustack.report.summary import alike, few, heading, paragraphs, reasons
 
 Made = TypeVar("Made")
 Made_contra = TypeVar("Made_contra", contravariant=True)
+Part: TypeAlias = "str | tuple[str, str] | Text"
 LEAST_ROOM = 10
 CUT = "..."  # at the end of a row that has no room for all
 LOOKS = ("width", "colour", "ascii", "verbose", "quiet", "program")
@@ -51,13 +52,36 @@ class Line:
     short: bool = False
 
 
-def write(page: Page, *parts: str | tuple[str, str]) -> Text:
+def write(page: Page, *parts: Part) -> Text:
     """Return a text of these parts, each a string or a string with the name of its style; nothing in them is markup."""
     text = Text()
     for part in parts:
+        if isinstance(part, Text):
+            text.append(part)
+            continue
         said, style = (part, "plain") if isinstance(part, str) else part
         text.append(page.show(said), STYLES[style])
     return text
+
+
+def say(
+    page: Page, *parts: Part, lead: Part = "", hang: Part | None = None, whole: bool = False, short: bool = False
+) -> Line:
+    """Return the line of these parts (see ``write``), with what stands before its rows."""
+    after = None if hang is None else write(page, hang)
+    return Line(body=write(page, *parts), lead=write(page, lead), hang=after, whole=whole, short=short)
+
+
+def bullets(items: Iterable[str], page: Page) -> Iterator[Line]:
+    """Yield a list, a line for each item."""
+    yield from (say(page, item, lead="- ") for item in items)
+
+
+def section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
+    """Yield a heading and what is under it, or nothing where nothing is."""
+    held = list(inside)
+    if held:
+        yield from (Line(), say(page, (heading, "head")), *held)
 
 
 def indent(columns: int, lines: Iterable[Line]) -> Iterator[Line]:
@@ -156,14 +180,14 @@ def title(finding: Finding, page: Page) -> Line:
     """Return the line that says what is wrong, with mark and word."""
     sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
     said = f"{page.mark(MARK[finding.severity])} {WORD[finding.severity]}{sure}: "
-    return Line(body=write(page, (said, finding.severity.value), (finding.title, "head")), hang=Text("  "))
+    return say(page, (said, finding.severity.value), (finding.title, "head"), hang="  ")
 
 
 def _full(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
     place = f"{finding.key}, in the {finding.layer.value} layer ({finding.component})"
-    yield Line(body=write(page, (place, "dim")))
+    yield say(page, (place, "dim"))
     for paragraph in paragraphs(finding):
-        yield Line(body=write(page, paragraph))
+        yield say(page, paragraph)
     if others:
         yield from _list("The same holds for:", _others(others), page)
     if finding.because or finding.row:
@@ -181,24 +205,21 @@ def _full(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding]
 
 def fix(wanted: Fix, page: Page) -> Iterator[Line]:
     """Yield what to do: a sentence, the commands each on a line of its own, and the command that shows the result."""
-    yield Line(body=write(page, (heading(wanted), "head"), f" {wanted.text}"))
+    yield say(page, (heading(wanted), "head"), f" {wanted.text}")
     yield from commands(wanted.commands, page)
     if wanted.verify:
-        yield Line(body=write(page, ("Check:", "head")))
+        yield say(page, ("Check:", "head"))
         yield from commands((wanted.verify,), page)
 
 
 def commands(typed: Iterable[str], page: Page) -> Iterator[Line]:
     """Yield each command, whole, on a line of its own."""
     for command in typed:
-        yield Line(lead=Text(" " * COMMAND_INDENT), body=write(page, (page.command(command), "command")), whole=True)
+        yield say(page, (page.command(command), "command"), lead=" " * COMMAND_INDENT, whole=True)
 
 
 def _list(heading: str, items: Iterable[str], page: Page) -> Iterator[Line]:
-    yield Line()
-    yield Line(body=write(page, (heading, "head")))
-    for item in items:
-        yield Line(lead=Text("- "), body=write(page, item))
+    yield from (Line(), say(page, (heading, "head")), *bullets(items, page))
 
 
 def _others(findings: Sequence[Finding]) -> list[str]:

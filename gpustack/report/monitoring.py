@@ -7,45 +7,43 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from gpustack.model.bench import TIMES, Mark
+from gpustack.model.bench import TIMES, BenchReport, Mark, Result, Span
 from gpustack.model.facts import Status
 from gpustack.model.policy import CheckReport, HealthClass
-from gpustack.model.report import Health, Severity
+from gpustack.model.report import Health, Report, Severity
 from gpustack.report import parts
 from gpustack.report.page import clean
 
 if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Result, Span
-    from gpustack.model.report import Report
     from gpustack.report.parts import Reported
 
 CUT = "..."
 FIRST_LINE = 80  # what node-problem-detector keeps, and most pagers show
 COUNTS = {Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.UNKNOWN: "unknown", Severity.INFO: "notes"}
 HELP = {
-    "build_info": "Which gpustack made this, with which compatibility matrix.",
+    "build_info": "The gpustack version that wrote this, and its compatibility matrix.",
     "last_run_timestamp_seconds": "When the machine was examined.",
-    "run_duration_seconds": "How long examining and measuring took.",
+    "run_duration_seconds": "Time taken to examine and measure.",
     "verdict": "1 for the verdict of the doctor, 0 for the others.",
     "check_class": "1 for the class of the check, 0 for the others.",
-    "findings": "How many findings there are of each severity.",
+    "findings": "Number of findings of each severity.",
     "finding": "1 for each finding; cause is the key of the finding behind it, empty for a root cause.",
-    "contracts": "How many requirements of one component on another are met, limited, broken or unknown.",
+    "contracts": "Number of requirements between components that are met, limited, broken or unknown.",
     "component_info": "1 for each component of the stack that is present or failed, with its version.",
     "framework_works": "1 where a framework of the chosen Python can use the GPU, 0 where it cannot.",
     "policy_rule": "1 for each rule of the policy, with its outcome.",
     "gpu_info": "1 for each GPU that was measured.",
     "bench_verdict": "1 for each figure, with its verdict.",
-    "bench_ratio": "The share of its physical limit that a figure reached; 1 is all of it.",
-    "bench_bytes_per_second": "What a benchmark of bandwidth measured.",
-    "bench_operations_per_second": "What a benchmark of arithmetic measured.",
-    "bench_latency_seconds": "What a benchmark of time measured.",
+    "bench_ratio": "The fraction of its physical limit that a figure reached.",
+    "bench_bytes_per_second": "Bandwidth measured by a benchmark.",
+    "bench_operations_per_second": "Arithmetic rate measured by a benchmark.",
+    "bench_latency_seconds": "Time measured by a benchmark.",
     "bench_limit_bytes_per_second": "The physical limit of a bandwidth on this GPU.",
     "bench_limit_operations_per_second": "The physical limit of arithmetic on this GPU.",
     "bench_limit_latency_seconds": "The limit of a time on this GPU.",
-    "bench_clock_hertz": "The clock that the GPU held while it was measured.",
-    "bench_power_watts": "The median power while it was measured.",
-    "bench_temperature_celsius": "The median temperature while it was measured.",
+    "bench_clock_hertz": "The GPU's actual clock during the measurement.",
+    "bench_power_watts": "The median power during the measurement.",
+    "bench_temperature_celsius": "The median temperature during the measurement.",
 }
 SCALES = {"B/s": 1.0, "KB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12}
 PREFIXES = {"G": 1e9, "T": 1e12, "P": 1e15}

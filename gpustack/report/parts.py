@@ -6,17 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from gpustack.model.bench import BenchReport, Mark, Result
-from gpustack.model.facts import product
+from gpustack.model.facts import Host, product
 from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Candidate, Contract, Decide, Finding, Health, Kept, Report, Severity
-from gpustack.report.summary import alike, families, ground, listed
-
-if TYPE_CHECKING:
-    from gpustack.model.facts import Host
-    from gpustack.report.summary import Family
+from gpustack.report.summary import Family, alike, families, ground, listed
 
 Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
@@ -59,9 +55,9 @@ class Told:
 NOTHING = Told()
 MEANS = {
     HealthClass.OK: "",
-    HealthClass.DEGRADED: "It works all the same, with limits.",
-    HealthClass.BAD_HOST: "The host is at fault: queue the job again elsewhere.",
-    HealthClass.BAD_ENVIRONMENT: "What was installed or set up for this job is at fault; another host will not help.",
+    HealthClass.DEGRADED: "It works, with limits.",
+    HealthClass.BAD_HOST: "The host is at fault: requeue the job elsewhere.",
+    HealthClass.BAD_ENVIRONMENT: "The fault is in what this job installed or configured; another host will not help.",
     HealthClass.UNKNOWN: "Too little could be examined to say whose fault it is.",
 }
 SAID = {
@@ -108,7 +104,7 @@ def measured(reported: Reported) -> BenchReport | None:
 
 
 def policy(reported: Reported) -> tuple[Held, ...]:
-    """Return the rules of the policy as they were held against the machine."""
+    """Return the rules of the policy as they were checked against the machine."""
     return reported.policy if isinstance(reported, CheckReport) else ()
 
 
@@ -120,7 +116,7 @@ def unkept(reported: Reported) -> tuple[Held, ...]:
 def means(row: Held) -> str:
     """Return whose fault it is that a rule of the policy is not kept; nothing where it is kept or does not apply."""
     if row.ok is None:
-        return "Whether it holds could not be checked, so it does not count as met." if row.unseen else ""
+        return "It could not be checked, so it does not count as met." if row.unseen else ""
     return "" if row.ok else MEANS[row.whose]
 
 
@@ -129,7 +125,7 @@ def ordered(reported: Reported) -> tuple[Family, ...]:
     report, bench = diagnosis(reported), measured(reported)
     every = {one.key: one for held in (report, bench) if held for one in held.findings}
     first, rest = families(tuple(every.values()), report.verdict.root_keys if report else ())
-    return (*first, *sorted(rest, key=_by_severity))
+    return (*first, *sorted(rest, key=by_severity))
 
 
 def every(reported: Reported) -> tuple[Finding, ...]:
@@ -288,5 +284,6 @@ def _speaking(one: Candidate) -> Iterator[str]:
         yield f"Similar recorded machines: {listed([alike.source for alike in one.similar])}"
 
 
-def _by_severity(family: Family) -> int:
+def by_severity(family: Family) -> int:
+    """Return the place of a cause among others, the gravest first."""
     return tuple(Severity).index(family[0].severity)

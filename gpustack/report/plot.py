@@ -6,14 +6,11 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib import import_module
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpustack.model.bench import Mark
+from gpustack.model.bench import BenchReport, Device, Mark, Result
 from gpustack.report.bench_charts import Roofline, roofline
 from gpustack.report.page import clean
-
-if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Device, Result
 
 WIDTH, PLOT_HEIGHT, BAR_HEIGHT, HEAD, FOOT = 960, 420, 22, 34, 30
 LEFT, RIGHT = 70, 40
@@ -51,7 +48,7 @@ def _cairosvg() -> Any:  # noqa: ANN401 - another's module
         return import_module("cairosvg")
     except (ImportError, OSError) as error:
         raise CannotError(
-            "a PNG needs CairoSVG, which is not here; name the file .svg or .html, or: pip install cairosvg"
+            "a PNG needs CairoSVG, which is not installed; name the file .svg or .html, or: pip install cairosvg"
         ) from error
 
 
@@ -163,17 +160,12 @@ def _roofline(found: Roofline, at: int) -> Iterator[str]:
         x = scale.x(roof / found.bandwidth)
         yield _line((x, y, WIDTH - RIGHT, y), ROOF, ' stroke-width="1.5"')
         yield _text(x + 8, y - 4, f"{names} {roof:.4g} TFLOP/s", FAINT, size=11)
-    yield from _points(found, scale)
-
-
-def _points(found: Roofline, scale: _Scale) -> Iterator[str]:
-    """Draw the figures, from the highest down, each name below the one before where they would meet."""
     free = 0.0
     for point in sorted(found.points, key=lambda one: -one.rate):
         x, y = scale.x(point.intensity), scale.y(point.rate)
         free = max(y + 4, free + LABEL)
         fill = "#ffffff" if point.held else INK
-        told = f"{_safe(point.name)}: {point.rate:.4g} TFLOP/s at {point.intensity:.4g} FLOP a byte"
+        told = f"{_safe(point.name)}: {point.rate:.4g} TFLOP/s at {point.intensity:.4g} FLOP per byte"
         yield f'<circle cx="{x}" cy="{y}" r="4.5" fill="{fill}" stroke="{INK}"><title>{told}</title></circle>'
         yield _text(x - 8, round(free, 1), point.name, INK, size=11, end=True)
 
@@ -196,7 +188,7 @@ def _grid(scale: _Scale) -> Iterator[str]:
         y = scale.y(10.0**power)
         yield _line((LEFT, y, WIDTH - RIGHT, y), GRID)
         yield _text(LEFT - 8, y + 4, f"{10.0**power:g}", FAINT, size=11, end=True)
-    yield _text(WIDTH - RIGHT, bottom + 32, "operations for each byte moved (FLOP/byte)", FAINT, size=12, end=True)
+    yield _text(WIDTH - RIGHT, bottom + 32, "operations per byte moved (FLOP/byte)", FAINT, size=12, end=True)
     yield _text(20, top - 4, "TFLOP/s", FAINT, size=12)
 
 

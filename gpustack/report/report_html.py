@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpustack.model.facts import product
-from gpustack.model.fleet import Low, fold
+from gpustack.model.facts import Unseen, product
+from gpustack.model.fleet import Figures, FleetReport, Low, Outlier, fold
 from gpustack.model.policy import CheckReport
-from gpustack.model.report import Health, Severity
+from gpustack.model.report import Decide, EnvironmentVerdict, Health, Report, Severity
 from gpustack.report import bench_html, parts, stack_html
 from gpustack.report.page import bullets, document, safe, section, table, tag
 
 if TYPE_CHECKING:
-    from gpustack.model.facts import Unseen
-    from gpustack.model.fleet import Figures, FleetReport, Outlier
-    from gpustack.model.report import Decide, EnvironmentVerdict, Report
     from gpustack.report.parts import Reported
     from gpustack.report.summary import Family
 

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from gpustack.model.report import Severity
+from gpustack.model.report import Report, Severity
 from gpustack.report import parts
 from gpustack.report.page import clean
-from gpustack.report.summary import sentences
+from gpustack.report.summary import Family, sentences
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Result
-    from gpustack.model.report import Report
     from gpustack.report.parts import Reported
-    from gpustack.report.summary import Family
 
 WEIGHT = {
     parts.Outcome.ERROR: Severity.ERROR,
@@ -67,7 +65,7 @@ def _suites(reported: Reported) -> Mapping[str, Sequence[Case]]:
 def _policy(reported: Reported) -> Iterator[Case]:
     for row in parts.policy(reported):
         said = f"{row.rule}: wanted {row.wanted}; found {row.found}"
-        place = (f"The policy asks for it in {row.place}.",) if row.place else ()
+        place = (f"The policy requires it in {row.place}.",) if row.place else ()
         lines = (*place, *filter(None, (parts.means(row),)))
         yield Case(
             room="policy", name=row.rule, outcome=parts.of_policy(row), title=said, kind=row.whose.value, lines=lines
@@ -89,7 +87,7 @@ def _finding(family: Family) -> Case:
 def _contracts(report: Report) -> Iterator[Case]:
     for edge, outcome in parts.contracts(report):
         beside = f" in {edge.environment}" if edge.environment else ""
-        said = f"{edge.from_} needs of {edge.to}: {edge.needs}; found {edge.found}"
+        said = f"{edge.from_} needs from {edge.to}: {edge.needs}; found {edge.found}"
         row = (f"Rule: {edge.row.text} ({edge.row.source}, checked {edge.row.checked})",) if edge.row else ()
         name = f"{edge.from_} → {edge.to} ({edge.kind}){beside}"
         yield Case(room="contract", name=name, outcome=outcome, title=said, kind=edge.status.value, lines=row)

@@ -11,19 +11,16 @@ import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpustack.model.bench import Mark
-from gpustack.model.policy import CheckReport
-from gpustack.model.report import Confidence, Health, Severity
+from gpustack.model.bench import BenchReport, Device, Mark, Result
+from gpustack.model.policy import CheckReport, Held
+from gpustack.model.report import Confidence, Finding, Health, Report, Severity
 from gpustack.report import parts
 from gpustack.report.page import clean
 from gpustack.report.summary import entries, few, grouped, heading, one_line, paragraphs, reasons
 
 if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Device, Result
     from gpustack.model.difference import Change
     from gpustack.model.facts import Unseen
-    from gpustack.model.policy import Held
-    from gpustack.model.report import Finding, Report
     from gpustack.report.parts import Reported
 
 SIGNS = str.maketrans({sign: f"\\{sign}" for sign in r"\`*_[]<>&|~$#!{}^=@"})
@@ -234,7 +231,7 @@ def _bench(bench: BenchReport) -> Iterator[str]:
         yield "### All GPUs together" if known else "### No GPU was measured"
         yield _table(other)
     if bench.comparison:
-        yield f"### Beside {code(bench.comparison.path)} (tolerance {bench.comparison.tolerance:.2%})"
+        yield f"### Compared with {code(bench.comparison.path)} (tolerance {bench.comparison.tolerance:.2%})"
         if bench.comparison.differences:
             yield "\n".join(["Not the same:", "", *(f"- {item}" for item in map(line, bench.comparison.differences))])
         yield table(["", "benchmark", "then", "now", "unit", "change"], map(_change, bench.comparison.changes))

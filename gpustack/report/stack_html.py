@@ -7,19 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Component, Layer, Status
-from gpustack.model.report import Confidence, Contract, Kept, Severity
+from gpustack.model.report import Confidence, Contract, Finding, Fix, Kept, Severity
 from gpustack.report.page import bullets, document, safe, table, tag
 from gpustack.report.parts import of_policy
 from gpustack.report.stack_text import DOWNWARD
-from gpustack.report.summary import alike, entries, heading, one_line, paragraphs, worth
+from gpustack.report.summary import Family, entries, grouped, heading, one_line, paragraphs, worth
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpustack.model.matrix_answer import StackMap
     from gpustack.model.policy import Held
-    from gpustack.model.report import Finding, Fix
-    from gpustack.report.summary import Family
 
 VENDORS = {"any": "", "nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 NONE: Mapping[str, str] = {}
@@ -110,10 +108,8 @@ def _system(one: Component, fault: str | None) -> str:
 
 def blocks(families: Sequence[Family]) -> str:
     """Return findings in full, those alike on other instances told once."""
-    by_head = {head.key: follow for head, follow in families}
     made = []
-    for first, others in alike(head for head, _ in families):
-        follow = [one for head in (first, *others) for one in by_head[head.key]]
+    for first, others, follow in grouped(families):
         sure = "" if first.confidence is Confidence.CERTAIN else f" ({first.confidence.value})"
         word = tag("span", WORD[first.severity] + sure, "word")
         place = f"{tag('code', safe(first.key))}, {safe(first.layer.value)} layer, {safe(first.component)}"

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gpustack.model.facts import Component, Layer, Status
 from gpustack.model.report import Contract, Kept, Report, Severity
-from gpustack.report.lines import Line, renderer, rows, write
+from gpustack.report.lines import Line, renderer, rows, say, write
 from gpustack.report.parts import where
 from gpustack.report.summary import entries
 
@@ -61,7 +61,7 @@ def stack(report: Report, page: Page) -> Iterator[Line]:
         inside = [*shown, *_edges(reaching.get(layer, ()), chosen, page)]
         name = layer.value if layer else "other"
         if page.narrow and inside:
-            yield Line(body=write(page, (name, "head")))
+            yield say(page, (name, "head"))
             yield from inside
         for line in () if page.narrow else inside[:1]:
             lead = write(page, (f"{name:<{LAYER_COLUMNS}}", "head"))
@@ -159,7 +159,7 @@ def _sources(component: Component, page: Page) -> Iterator[Line]:
     told += [f"call: {call.name}, {call.seconds * 1000:.2f} ms, {call.outcome}" for call in component.calls]
     margin = 4 if page.narrow else LAYER_COLUMNS + STATUS_COLUMNS + 2
     for said in told:
-        yield Line(lead=Text(" " * margin), body=write(page, (said, "dim")), hang=Text(" " * (margin + 2)))
+        yield say(page, (said, "dim"), lead=" " * margin, hang=" " * (margin + 2))
 
 
 def lines(chart: StackMap, page: Page) -> Iterator[Line]:
@@ -170,16 +170,16 @@ def lines(chart: StackMap, page: Page) -> Iterator[Line]:
     yield from _boxes([(name, inside) for name, inside in boxes if inside], page)
     made = f"gpustack {chart.tool.version}, matrix of {chart.tool.matrix_date}; looked for {chart.seconds:.2f} s."
     more = "gpustack explain NAME says what each is for" + ("." if page.verbose else "; -v shows where each one is.")
-    yield from (Line(body=write(page, (f"{made} {more}", "dim"))),)
+    yield from (say(page, (f"{made} {more}", "dim")),)
 
 
 def _head(chart: StackMap, page: Page) -> Iterator[Line]:
     here = sum(one.status is Status.PRESENT for one in chart.components[: len(chart.known)])
-    yield Line(body=write(page, (f"{here} of {len(chart.known)} components of the GPU stack are present.", "head")))
+    yield say(page, (f"{here} of {len(chart.known)} components of the GPU stack are present.", "head"))
     if machine := where(chart.host):
-        yield Line(body=write(page, machine))
+        yield say(page, machine)
     for one in chart.environments:
-        yield Line(body=write(page, f"Python {one.version or ''} at {one.python}".replace("  ", " ")))
+        yield say(page, f"Python {one.version or ''} at {one.python}".replace("  ", " "))
 
 
 def _inside(
@@ -197,9 +197,7 @@ def _inside(
         mark, word, style = KEPT[status]
         often = f" ({times} times)" if times > 1 else ""
         lead = write(page, ("needs".ljust(VENDOR_COLUMNS), "dim"), (f"{page.mark(mark)} {word}: ", style))
-        yield Line(
-            lead=lead, body=write(page, (said + often, "dim" if status is Kept.OK else "plain")), hang=Text(" " * 10)
-        )
+        yield say(page, (said + often, "dim" if status is Kept.OK else "plain"), lead=lead, hang=" " * 10)
 
 
 def _of_vendor(own: Sequence[Component], page: Page) -> Iterator[Text]:
@@ -233,7 +231,7 @@ def _boxes(boxes: Sequence[tuple[str, list[Line]]], page: Page) -> Iterator[Line
     """Draw each layer as a box that stands on the next; on a narrow page as a heading and its lines."""
     if page.width < LEAST_BOX:
         for name, inside in boxes:
-            yield from (Line(), Line(body=write(page, (name.upper(), "head"))), *inside)
+            yield from (Line(), say(page, (name.upper(), "head")), *inside)
         return
     box = ASCII_BOX if page.ascii_only else BOX
     console = Console(file=StringIO(), width=page.width, color_system=None, markup=False, highlight=False)

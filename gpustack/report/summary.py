@@ -112,7 +112,7 @@ def _process(one: Instance) -> tuple[str, str]:
     rows = [row for row in _rows(facts, "frameworks") if row.get("name")]
     frameworks = dict.fromkeys(" ".join(str(row[key]) for key in ("name", "version") if row.get(key)) for row in rows)
     held = f"{used / MIB_IN_GIB:.1f} GiB" if isinstance(used, int) else ""
-    memory = held or ("" if _rows(facts, "gpus") else "holds a GPU's node open")
+    memory = held or ("" if _rows(facts, "gpus") else "holds a GPU's device node open")
     number = f"pid {facts.get('pid')}" if _rows(facts, "gpus") else ""
     notes = (str(facts.get("application") or ""), few(frameworks), memory, number)
     return f"{called}", ", ".join(filter(None, notes))

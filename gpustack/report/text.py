@@ -7,18 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Health, Report, Severity
-from gpustack.report.lines import MARK, WORD, Line, block, commands, fix, indent, renderer, title, write
-from gpustack.report.parts import cause, chosen, likely, likely_heading, where, works
+from gpustack.report.lines import MARK, WORD, Line, block, commands, fix, indent, renderer, say, section, title
+from gpustack.report.parts import by_severity, cause, chosen, likely, likely_heading, where, works
 from gpustack.report.stack_text import stack
-from gpustack.report.summary import fact, families, few, grouped, strongest
+from gpustack.report.summary import Family, fact, families, few, grouped, strongest
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen
     from gpustack.report.page import Page
-    from gpustack.report.summary import Family
 
 SEVERAL = {**WORD, Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.INFO: "notes"}
 VERDICT = {
@@ -69,7 +66,7 @@ def head(report: Report, page: Page) -> Iterator[Line]:
 def verdict(mark: str, word: str, style: str, said: str, page: Page) -> Line:
     """Return the line that says the whole in a word and a sentence; alone, it is one line however long."""
     head = f"{page.mark(mark)} {word}: "
-    return Line(body=write(page, (head, style), (f"{said.rstrip('.')}.", "head")), hang=Text("  "), whole=page.quiet)
+    return say(page, (head, style), (f"{said.rstrip('.')}.", "head"), hang="  ", whole=page.quiet)
 
 
 def _about(report: Report, said: str, page: Page) -> Iterator[Line]:
@@ -77,10 +74,10 @@ def _about(report: Report, said: str, page: Page) -> Iterator[Line]:
     status = report.verdict.status
     answers = works(chosen(report), good_first=status is Health.HEALTHY)
     if answers and answers != said and status is not Health.NO_GPU:
-        yield Line(body=write(page, f"{answers}."), short=not page.verbose)
+        yield say(page, f"{answers}.", short=not page.verbose)
     machine = ", ".join(filter(None, (*map(_python, report.environments[:1]), where(report.host))))
     if machine:
-        yield Line(body=write(page, (machine, "dim")), short=not page.verbose)
+        yield say(page, (machine, "dim"), short=not page.verbose)
 
 
 def body(report: Report, page: Page, *, example: str | None = None) -> Iterator[Line]:
@@ -88,7 +85,7 @@ def body(report: Report, page: Page, *, example: str | None = None) -> Iterator[
     roots, rest = families(report.findings, report.verdict.root_keys)
     yield from (_all if page.verbose else _screen)(report, roots, rest, page)
     if report.verdict.status is Health.NO_GPU and example:
-        yield Line(body=write(page, "To see a diagnosis, read a recorded broken machine:"))
+        yield say(page, "To see a diagnosis, read a recorded broken machine:")
         yield from commands((f"gpustack doctor --from {example}",), page)
     named = (*(head.id for head, _ in roots), *(one.id for one in report.candidates), *(head.id for head, _ in rest))
     yield from _foot(report, named, page)
@@ -106,10 +103,10 @@ def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], pag
         yield from indent(2, _cause(first, others, follow, page))
     if groups and likely(report):
         named = few((one[0] for one in likely(report)), 1)
-        yield Line(body=write(page, (f"{likely_heading(report)}: ", "head"), named), short=True)
+        yield say(page, (f"{likely_heading(report)}: ", "head"), named, short=True)
     elif not groups:
         yield from section(likely_heading(report), _candidates(report, page), page)
-    left = [*groups[MOST_CAUSES:], *grouped(sorted(rest, key=_weight))]
+    left = [*groups[MOST_CAUSES:], *grouped(sorted(rest, key=by_severity))]
     if groups:
         yield Line()
     most = MOST_BRIEF if groups else MOST_NOTES
@@ -120,17 +117,17 @@ def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], pag
         yield from _wanted(report, page)
     elif report.not_seen:
         named = few((f"{one.what} ({one.why})" for one in report.not_seen), 2)
-        yield Line(lead=write(page, f"{page.mark('ask')} "), body=write(page, f"not checked: {named}"), short=True)
+        yield say(page, f"not checked: {named}", lead=f"{page.mark('ask')} ", short=True)
 
 
 def _candidates(report: Report, page: Page) -> Iterator[Line]:
     """Yield the likely causes, the first with what decides; all of each with ``-v``."""
     for number, (what, place, speaking, decide) in enumerate(likely(report), 1):
         short = not page.verbose
-        yield Line(lead=Text(f"{number}. "), body=write(page, (what, "head"), (f" ({place})", "dim")), short=short)
+        yield say(page, (what, "head"), (f" ({place})", "dim"), lead=f"{number}. ", short=short)
         if number == 1 or page.verbose:
-            yield from (Line(lead=Text("   "), body=write(page, one), short=short) for one in speaking)
-            yield Line(lead=Text("   "), body=write(page, f"To decide: {_begins(decide.text)}"))
+            yield from (say(page, one, lead="   ", short=short) for one in speaking)
+            yield say(page, f"To decide: {_begins(decide.text)}", lead="   ")
             yield from indent(2, commands(decide.commands, page))
 
 
@@ -138,20 +135,16 @@ def _open(family: Family) -> bool:
     return family[0].severity is Severity.UNKNOWN
 
 
-def _weight(family: Family) -> int:
-    return tuple(Severity).index(family[0].severity)
-
-
 def _cause(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
     """Yield the strongest facts of a root cause, its fix and check, and in one line whom else it hits."""
     for one in strongest(finding, MOST_FACTS):
-        yield Line(lead=Text("- "), body=write(page, fact(one)), short=True)
+        yield say(page, fact(one), lead="- ", short=True)
     if finding.fix:
         yield from fix(replace(finding.fix, text=_begins(finding.fix.text)), page)
     for head, found in (("Also", others), ("Leads to", follow)):
         if found:
             named = few((one.title for one in found), 1 if head == "Leads to" else 2)
-            yield Line(body=write(page, (f"{head}: ", "head"), named), short=True)
+            yield say(page, (f"{head}: ", "head"), named, short=True)
 
 
 def _begins(text: str) -> str:
@@ -167,14 +160,14 @@ def _begins(text: str) -> str:
 def _brief(finding: Finding, others: Sequence[Finding], page: Page) -> Line:
     often = f" (and {len(others)} more like it)" if others else ""
     head = (f"{page.mark(MARK[finding.severity])} {WORD[finding.severity]}: ", finding.severity.value)
-    return Line(body=write(page, head, f"{finding.title}{often}"), short=True)
+    return say(page, head, f"{finding.title}{often}", short=True)
 
 
 def _more(findings: Sequence[Finding], page: Page) -> Line:
     """Return how many more findings there are of each severity."""
     counts = [(severity, sum(one.severity is severity for one in findings)) for severity in Severity]
     said = few(f"{count} more {(SEVERAL if count > 1 else WORD)[severity]}" for severity, count in counts if count)
-    return Line(body=write(page, (f"{page.mark('none')} {said}: -v names them", "dim")), short=True)
+    return say(page, (f"{page.mark('none')} {said}: -v names them", "dim"), short=True)
 
 
 def _nothing_known(report: Report) -> bool:
@@ -185,9 +178,9 @@ def _wanted(report: Report, page: Page) -> Iterator[Line]:
     """Yield what to give, where nothing in what was given led to a conclusion."""
     blank = [one.what for one in report.not_seen if one.why == UNRECOGNISED]
     if blank:
-        yield Line(lead=Text("  "), body=write(page, f"Nothing was recognised in {few(blank, 2)}."))
+        yield say(page, f"Nothing was recognised in {few(blank, 2)}.", lead="  ")
     said = "Give --from the whole error message, or the output of one or more of these commands:"
-    yield from (Line(lead=Text("  "), body=write(page, said)), *commands(PASTE, page))
+    yield from (say(page, said, lead="  "), *commands(PASTE, page))
 
 
 def _foot(report: Report, ids: Sequence[str], page: Page) -> Iterator[Line]:
@@ -196,13 +189,13 @@ def _foot(report: Report, ids: Sequence[str], page: Page) -> Iterator[Line]:
         made = f"gpustack {report.tool.version}, matrix of {report.tool.matrix_date}"
         took = f"{len(report.components)} components in {report.seconds:.2f} s"
         more = "" if page.verbose > 1 else "; -vv adds every component, source and time"
-        yield from (Line(), Line(body=write(page, (f"{made}; {took}{more}.", "dim"))))
+        yield from (Line(), say(page, (f"{made}; {took}{more}.", "dim")))
         return
     explained = f"{page.program} explain {ids[0]} says why." if ids else ""
     more = "-v adds the stack and all evidence; --format html makes a page to share."
-    yield Line(body=write(page, (more, "dim")))
+    yield say(page, (more, "dim"))
     if explained:
-        yield Line(body=write(page, (explained, "dim")))
+        yield say(page, (explained, "dim"))
 
 
 def _all(report: Report, roots: Sequence[Family], rest: Sequence[Family], page: Page) -> Iterator[Line]:
@@ -219,13 +212,6 @@ def _all(report: Report, roots: Sequence[Family], rest: Sequence[Family], page: 
     yield from section("NOT CHECKED", _unseen(report.not_seen, page), page)
     if _nothing_known(report):
         yield from _wanted(report, page)
-
-
-def section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    """Yield a heading and what is under it, or nothing where nothing is."""
-    held = list(inside)
-    if held:
-        yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
 
 
 def _blocks(families: Sequence[Family], page: Page) -> Iterator[Line]:
@@ -254,12 +240,12 @@ def _environments(environments: Sequence[EnvironmentVerdict], page: Page) -> Ite
     for one in named[:most]:
         answers = works(one.works, good_first=True) or "nothing that uses a GPU"
         kind = f"{one.kind}, the chosen one" if one is environments[0] else one.kind
-        yield Line(lead=Text("- "), body=write(page, f"{_python(one)}, {kind}: {answers}."))
+        yield say(page, f"{_python(one)}, {kind}: {answers}.", lead="- ")
     if named[most:]:
-        yield Line(lead=Text("- "), body=write(page, f"and {len(named) - most} more: -vv names them."))
+        yield say(page, f"and {len(named) - most} more: -vv names them.", lead="- ")
     if len(named) < len(ordered):
         left = f"{len(ordered) - len(named)} more with nothing that uses a GPU: -vv names them."
-        yield Line(lead=Text("- "), body=write(page, left))
+        yield say(page, left, lead="- ")
 
 
 def _rank(one: EnvironmentVerdict) -> tuple[bool, bool, bool]:
@@ -275,7 +261,7 @@ def _unseen(not_seen: Sequence[Unseen], page: Page) -> Iterator[Line]:
     for (why, enable_by), what in reasons.items():
         named = few(what, len(what) if page.verbose > 1 else MOST_UNSEEN)
         help_ = f". To check it: {enable_by}" if enable_by else ""
-        yield Line(lead=Text("- "), body=write(page, f"{named}: {why}{help_}."))
+        yield say(page, f"{named}: {why}{help_}.", lead="- ")
 
 
 render = renderer(lines)

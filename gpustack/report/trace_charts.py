@@ -11,15 +11,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from gpustack.model.plain import plain
-from gpustack.model.trace import Moment, State
+from gpustack.model.trace import Figure, Moment, State, Trace
 from gpustack.report.page import safe, tag
 from gpustack.report.trace_words import BOUND, duration, figure, headline, limit, model, three
-
-if TYPE_CHECKING:
-    from gpustack.model.trace import Figure, Trace
 
 WIDE, HIGH = 640, 410
 LEFT, RIGHT, TOP, BOTTOM = 108, 16, 16, 84
@@ -56,7 +53,7 @@ def roofline(trace: Trace) -> str:
     compute, memory, cache = scale * peak, scale * memory / 1e3, scale * (cache or 0.0) / 1e3  # both for each FLOP/byte
     ridge = compute / memory
     frame = Frame(x=_decades([*(x for _, x, _ in points), ridge]), y=_decades([*(y for _, _, y in points), compute]))
-    drawn = [*_axes(frame, "operations for each byte moved (FLOP/byte)", unit)]
+    drawn = [*_axes(frame, "operations per byte moved (FLOP/byte)", unit)]
     drawn += [_roof(frame, cache, compute, "roof cache")] if cache else []
     drawn += [_roof(frame, memory, compute, "roof")]
     for one, x, y in points:
@@ -97,12 +94,12 @@ def times(trace: Trace) -> str:
     if any(len(held) < 2 for held in kinds.values()):  # noqa: PLR2004 - a line has two ends
         return ""
     frame = Frame(x=_decades([x for x, _ in every]), y=_decades([1e3 * (y or 0.0) for _, y in every]))
-    drawn = list(_axes(frame, "inputs in a batch", "time of a batch in ms"))
+    drawn = list(_axes(frame, "inputs per batch", "time per batch in ms"))
     for kind, held in kinds.items():
         places = [frame.at(x, 1e3 * (y or 0.0)) for x, y in held]
         drawn.append(f'<polyline class="{kind}" points="{_points(places)}"/>')
         drawn += [f'<circle class="point {kind}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>' for x, y in places]
-    return _chart("Time of a batch", drawn, [("cpu", "CPU"), ("gpu", "GPU")])
+    return _chart("Time per batch", drawn, [("cpu", "CPU"), ("gpu", "GPU")])
 
 
 def _chart(label: str, drawn: Sequence[str], keys: Sequence[tuple[str, str]]) -> str:
@@ -231,7 +228,7 @@ def _events(lanes: Iterable[tuple[str, Sequence[Moment]]], trace: Trace) -> Iter
             args = {"step": one.step, "detail": detail}
             yield {
                 "name": one.name,
-                "cat": f"step {one.step}" if one.step else "beside the steps",
+                "cat": f"step {one.step}" if one.step else "outside the steps",
                 "ph": "X",
                 "ts": _begin(one),
                 "dur": _long(one),

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from gpustack.model.trace import State
+from gpustack.model.trace import Figure, State, Step, Trace
 from gpustack.report import stack_html, trace_charts
 from gpustack.report import trace_words as words
 from gpustack.report.page import bullets, document, safe, section, table, tag
-
-if TYPE_CHECKING:
-    from gpustack.model.trace import Figure, Step, Trace
 
 TONES = {State.DONE: "good", State.FAILED: "bad", State.SKIPPED: "none", State.NEEDS_GPU: "none"}
 LAYER = ("layer", "in", "out", "time", "FLOP/byte", "reached", "of limit", "bound by")
@@ -44,7 +40,7 @@ def _parts(trace: Trace) -> Iterator[str]:
     yield section("The seven steps", tag("div", tag("ol", items, "steps"), "card"))
     yield section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
     yield section("Under the roofline", trace_charts.roofline(trace))
-    yield _folded("Layers, in the order in which they run", _layers(trace))
+    yield _folded("Layers, in execution order", _layers(trace))
     yield _folded("Kernels", _kernels(trace))
     yield _folded("Compared", _compared(trace))
     yield _folded("CPU or GPU", _crossover(trace))
@@ -54,7 +50,7 @@ def _parts(trace: Trace) -> Iterator[str]:
     )
     yield _folded("From the script down to the kernel", tag("div", tag("dl", rows, "facts"), "card") if rows else "")
     more = ", ".join(words.TERMS)
-    yield tag("p", safe(f"gpustack explain WORD says what a word means: {more}."), "soft about")
+    yield tag("p", safe(f"gpustack explain WORD explains a term: {more}."), "soft about")
     yield tag("p", safe(f"gpustack {trace.tool.version}, taken {trace.taken}, {trace.seconds:.1f} s"), "soft about")
 
 
@@ -206,7 +202,7 @@ def words_of(trace: Trace) -> Mapping[str, Sequence[str]]:
             _limit(trace.compute_ceiling),
         ),
         "in": ("2: copied", words.duration(words.copying(trace, 2)), *_speed(trace, 2)),
-        "memory": ("Memory of the GPU (VRAM)", _timed(trace, 3, "made ready"), _limit(trace.memory_ceiling)),
+        "memory": ("Memory of the GPU (VRAM)", _timed(trace, 3, "prepared"), _limit(trace.memory_ceiling)),
         "units": (
             f"{units} multiprocessors (SMs)" if units else "Multiprocessors (SMs)",
             _timed(trace, 4, f"{len(trace.kernels)} kernels" if trace.kernels else "kernels"),

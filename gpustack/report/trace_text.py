@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gpustack.model.trace import State
+from gpustack.model.trace import Figure, State, Step, Stop, Trace
 from gpustack.report import trace_words as words
-from gpustack.report.lines import Line, block, indent, renderer, write
+from gpustack.report.lines import Line, block, bullets, indent, renderer, say, section, write
 
 if TYPE_CHECKING:
     from gpustack.model.difference import BatchTime
-    from gpustack.model.trace import Figure, Step, Stop, Trace
     from gpustack.report.page import Page
 
 LAYER = ("layer", "time", "FLOP/byte", "reached", "of limit", "bound by")
@@ -33,12 +32,12 @@ def layers(trace: Trace, page: Page) -> Iterator[Line]:
     if trace.layers:
         yield from _table(LAYER, LAYER_COLUMNS, [words.layer(one, trace) for one in trace.layers], page)
     if said := words.bounds(trace):
-        yield Line(lead=Text("- "), body=write(page, said))
+        yield say(page, said, lead="- ")
     if beside and page.verbose:
         for one in trace.layers:
             if one.seconds and (cpu := beside.get(one.name)):
                 said = f"{one.name}: {words.duration(cpu)} on the CPU, {words.three(cpu / one.seconds)} times as long"
-                yield Line(lead=Text("- "), body=write(page, said))
+                yield say(page, said, lead="- ")
 
 
 def kernels(trace: Trace, page: Page) -> Iterator[Line]:
@@ -49,15 +48,15 @@ def kernels(trace: Trace, page: Page) -> Iterator[Line]:
     shown = trace.kernels[:most]
     yield from _table(KERNEL, KERNEL_COLUMNS, list(map(words.kernel, shown)), page)
     if len(trace.kernels) > most:
-        yield Line(body=write(page, (f"and {len(trace.kernels) - most} more: -v shows them", "dim")))
+        yield say(page, (f"and {len(trace.kernels) - most} more: -v shows them", "dim"))
     made = dict.fromkeys(one.made_by for one in shown)
-    yield Line(lead=Text("- "), body=write(page, f"made by {', '.join(made)}"))
+    yield say(page, f"made by {', '.join(made)}", lead="- ")
     silent = dict.fromkeys(one.made_by for one in shown if one.grid is None)
     if silent:
-        yield Line(lead=Text("- "), body=write(page, f"?: {', '.join(silent)} does not tell"))
+        yield say(page, f"?: {', '.join(silent)} does not say", lead="- ")
     notes = dict.fromkeys(f"{one.layer}: {one.note}" for one in shown if one.note) if page.verbose else ()
-    yield from (Line(lead=Text("- "), body=write(page, note)) for note in notes)
-    yield Line(lead=Text("- "), body=write(page, "regs: registers a thread; shared: bytes a block; occ.: occupancy"))
+    yield from bullets(notes, page)
+    yield say(page, "regs: registers per thread; shared: bytes a block; occ.: occupancy", lead="- ")
 
 
 def batches(points: Sequence[BatchTime], page: Page) -> Iterator[Line]:
@@ -77,11 +76,11 @@ def _table(names: Sequence[str], columns: Sequence[int], rows: Sequence[tuple[st
     if page.narrow:
         for row in rows:
             told = (f"{name} {said}" for name, said in zip(names[1:], row[1:], strict=True) if said)
-            yield Line(body=write(page, (row[0], "head"), f": {', '.join(told)}"), hang=Text("  "))
+            yield say(page, (row[0], "head"), f": {', '.join(told)}", hang="  ")
         return
-    yield Line(body=write(page, (_row(names, columns), "dim")), whole=True)
+    yield say(page, (_row(names, columns), "dim"), whole=True)
     for row in rows:
-        yield Line(body=write(page, _row([page.show(cell) for cell in row], columns)), whole=True)
+        yield say(page, _row([page.show(cell) for cell in row], columns), whole=True)
 
 
 def _row(cells: Sequence[str], columns: Sequence[int]) -> str:
@@ -100,36 +99,29 @@ def lines(trace: Trace, page: Page) -> Iterator[Line]:
     came = words.state(trace)
     mark, _, style = words.STATES[came]
     said = words.headline(trace)
-    yield Line(body=write(page, (f"{page.mark(mark)} {WORDS[came]}: ", style), (f"{said}.", "head")), hang=Text("  "))
+    yield say(page, (f"{page.mark(mark)} {WORDS[came]}: ", style), (f"{said}.", "head"), hang="  ")
     early = f"stopped early: {trace.interrupted}" if trace.interrupted else ""
     for told in filter(None, (words.model(trace), words.ground(trace), early)):
-        yield from indent(2, (Line(body=write(page, told)),))
-    yield from _section("THE SEVEN STEPS", _steps(trace, page), page)
+        yield from indent(2, (say(page, told),))
+    yield from section("THE SEVEN STEPS", _steps(trace, page), page)
     if trace.stop:
-        yield from _section("WHY THERE", _stop(trace.stop, page), page)
-    yield from _section("FOUND", _findings(trace, page), page)
-    yield from _section("LAYERS, IN THE ORDER IN WHICH THEY RUN", layers(trace, page), page)
-    yield from _section("KERNELS", kernels(trace, page), page)
-    yield from _section("COMPARED", _compared(trace, page), page)
-    yield from _section("CPU OR GPU", _crossover(trace, page), page)
-    yield from _section("FROM THE SCRIPT DOWN TO THE KERNEL", _chain(trace, page), page)
+        yield from section("WHY THERE", _stop(trace.stop, page), page)
+    yield from section("FOUND", _findings(trace, page), page)
+    yield from section("LAYERS, IN EXECUTION ORDER", layers(trace, page), page)
+    yield from section("KERNELS", kernels(trace, page), page)
+    yield from section("COMPARED", _compared(trace, page), page)
+    yield from section("CPU OR GPU", _crossover(trace, page), page)
+    yield from section("FROM THE SCRIPT DOWN TO THE KERNEL", _chain(trace, page), page)
     yield from _foot(trace, page)
-
-
-def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    """Yield a heading and what stands under it, or nothing where nothing does."""
-    held = list(inside)
-    if held:
-        yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
 
 
 def _steps(trace: Trace, page: Page) -> Iterator[Line]:
     every = words.whole(trace)
     for step in trace.steps:
         yield _step(step, every, page)
-        yield from indent(4, (Line(lead=Text("- "), body=write(page, said)) for said in _said(step, page)))
+        yield from indent(4, bullets(_said(step, page), page))
     if every is not None:
-        yield Line(body=write(page, f"all seven steps: {words.duration(every)}"))
+        yield say(page, f"all seven steps: {words.duration(every)}")
 
 
 def _step(step: Step, every: float | None, page: Page) -> Line:
@@ -139,11 +131,11 @@ def _step(step: Step, every: float | None, page: Page) -> Line:
     part = words.share(step.seconds, every)
     told = words.duration(step.seconds) if step.seconds is not None else word if _tells(step) else "; ".join(step.why)
     if page.narrow or step.seconds is None:
-        return Line(lead=lead, body=write(page, (step.name, "head"), f": {told}"))
+        return say(page, (step.name, "head"), f": {told}", lead=lead)
     full = round(min(max(part or 0.0, 0.0), 1.0) * BAR_COLUMNS)
     bar = (page.mark("full") * full, style), (page.mark("rest") * (BAR_COLUMNS - full), "dim")
     name = (f"{step.name:<{NAME_COLUMNS}}", "head")
-    return Line(lead=lead, body=write(page, name, f"{told:>{TIME_COLUMNS}} ", *bar, f" {words.percent(part):>5}"))
+    return say(page, name, f"{told:>{TIME_COLUMNS}} ", *bar, f" {words.percent(part):>5}", lead=lead)
 
 
 def _tells(step: Step) -> bool:
@@ -161,8 +153,8 @@ def _said(step: Step, page: Page) -> Iterator[str]:
 
 
 def _stop(stop: Stop, page: Page) -> Iterator[Line]:
-    yield Line(body=write(page, f"{stop.why[:1].upper()}{stop.why[1:]}."))
-    yield Line(body=write(page, "What it means: ", (stop.explain, "command")), whole=True)
+    yield say(page, f"{stop.why[:1].upper()}{stop.why[1:]}.")
+    yield say(page, "What it means: ", (stop.explain, "command"), whole=True)
 
 
 def _findings(trace: Trace, page: Page) -> Iterator[Line]:
@@ -189,14 +181,14 @@ def _compared(trace: Trace, page: Page) -> Iterator[Line]:
         )
         told += [both.note] if both.note else []
     told += words.checks(trace)
-    yield from (Line(lead=Text("- "), body=write(page, one)) for one in told)
+    yield from bullets(told, page)
 
 
 def _crossover(trace: Trace, page: Page) -> Iterator[Line]:
     if not (found := trace.crossover):
         return
-    yield Line(body=write(page, (f"{found.says[:1].upper()}{found.says[1:]}.", "head")))
-    yield from (Line(lead=Text("- "), body=write(page, why)) for why in found.why)
+    yield say(page, (f"{found.says[:1].upper()}{found.says[1:]}.", "head"))
+    yield from bullets(found.why, page)
     yield from batches(found.points, page)
 
 
@@ -204,7 +196,7 @@ def _chain(trace: Trace, page: Page) -> Iterator[Line]:
     for one in trace.chain:
         lead = write(page, (f"{one.layer.value:<14}", "dim"))
         style = "error" if one.missing else "plain"
-        yield Line(lead=lead, body=write(page, (words.link(one), style)), hang=Text("  ") if page.narrow else None)
+        yield say(page, (words.link(one), style), lead=lead, hang=Text("  ") if page.narrow else None)
 
 
 def _from(one: Figure) -> str:
@@ -221,12 +213,12 @@ def _foot(trace: Trace, page: Page) -> Iterator[Line]:
     told = [f"{one.name} {words.amount(words.limit(one) or 0.0, one.unit)} ({_from(one)})" for one in ceilings]
     yield Line()
     if told:
-        yield Line(body=write(page, (f"Limits: {'; '.join(told)}.", "dim")))
+        yield say(page, (f"Limits: {'; '.join(told)}.", "dim"))
     took = (
         f"gpustack {trace.tool.version}, {words.GROUNDS.get(trace.ground, trace.ground.value)}, {trace.seconds:.1f} s."
     )
-    more = f"gpustack explain WORD says what a word means: {', '.join(words.TERMS)}."
-    yield Line(body=write(page, (f"{took} {more}", "dim")))
+    more = f"gpustack explain WORD explains a term: {', '.join(words.TERMS)}."
+    yield say(page, (f"{took} {more}", "dim"))
 
 
 render = renderer(lines)

@@ -79,7 +79,7 @@ def model(trace: Trace) -> str:
     if one.parameters:
         told.append(f"{one.parameters:,} weights ({scaled(one.weight_bytes, SIZES)})")
     if one.flops:
-        told.append(f"{scaled(one.flops, WORK)} a pass")
+        told.append(f"{scaled(one.flops, WORK)} per pass")
     return ", ".join(told)
 
 
@@ -147,7 +147,7 @@ def limit(one: Figure | None) -> float | None:
 
 
 def percent(ratio: float | None) -> str:
-    """Return a part in percent; what is no number is nothing."""
+    """Return a part in percent; nan is nothing."""
     if ratio is None or ratio - ratio != 0:
         return ""
     if 0 < ratio < LEAST:
@@ -175,9 +175,9 @@ def bounds(trace: Trace) -> str:
     """Return what the last columns of the layers mean, or nothing where they are empty."""
     if not any(one.bound for one in trace.layers):
         return ""
-    launch = "; launch: at that limit the work takes less time than starting a kernel"
+    launch = "; launch: at that limit the work takes less time than a kernel launch"
     cache = " (the cache, for a layer that fits in it)" * (trace.cache_ceiling is not None)
-    said = f"of limit: of what memory{cache} and arithmetic allow; bound by: which of them is the limit"
+    said = f"of limit: of what memory{cache} and arithmetic allow; bound by: which of the two is the limit"
     return said + launch * any(one.bound is Bound.LAUNCH for one in trace.layers)
 
 
@@ -258,7 +258,7 @@ def link(one: Loaded) -> str:
 
 
 def share(seconds: float | None, whole: float | None) -> float | None:
-    """Return which part of the whole a time is; None where one of them is no number."""
+    """Return which part of the whole a time is; None if one of them is nan."""
     part = seconds / whole if seconds is not None and whole else None
     return part if part is None or part - part == 0 else None
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack.errors import InputError
 from gpustack.model import plain
-from gpustack.model.facts import Facts
+from gpustack.model.facts import Component, Facts, JsonValue
 from gpustack.model.plain import measure
 from gpustack.model.reading import frozen, made
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from gpustack.model.facts import Component, JsonValue
 
 SCHEMA = "gpustack.snapshot/1"
 FAMILY = "gpustack."
@@ -41,7 +40,7 @@ def take(said: Mapping[str, Any], origin: str) -> Facts:
     schema = said.get("schema")
     if schema != SCHEMA:
         holds = " ".join(str(schema).split())[:100] if schema else "JSON without a schema"
-        raise InputError(f"{origin} holds {holds}, where {SCHEMA} is wanted")
+        raise InputError(f"{origin} holds {holds}, but {SCHEMA} is required")
     try:
         facts = made(said, Facts)
         facts = replace(facts, components=tuple(map(_renamed, facts.components)))
@@ -69,7 +68,7 @@ def decode(text: str, origin: str) -> Mapping[str, Any]:
 
 
 def first(text: str, start: int, origin: str) -> tuple[Any, int]:
-    """Return the JSON that begins at a place of a text, and where it ends; raises ValueError where there is none.
+    """Return the JSON that begins at a place of a text, and where it ends; raises ValueError if there is none.
 
     Raises RecursionError where it is nested too deeply, and InputError, naming the origin, where it is too much.
     """

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.errors import NothingSeenError
 from gpustack.model.difference import BatchTime, Crossover
-from gpustack.model.trace import State
+from gpustack.model.trace import State, Trace
 from gpustack.trace import following
 
 if TYPE_CHECKING:
-    from gpustack.model.trace import Trace
     from gpustack.trace.steps import Asked, Progress
 
 MOST_BATCHES = 5
@@ -65,7 +64,7 @@ def crossover(points: Sequence[BatchTime], unit: str = "inputs", weights_seconds
     ordered = sorted(points, key=lambda one: one.batch)
     both = [_Both(one.batch, cpu, gpu, one) for one in ordered if (cpu := one.cpu_seconds) and (gpu := one.gpu_seconds)]
     if not both:
-        return Crossover(at=None, points=tuple(points), says="no batch was timed on both the CPU and the GPU")
+        return Crossover(at=None, points=tuple(points), says="no batch was timed on both CPU and GPU")
     at = _crossing(both)
     why = [*_small(both[0]), *_large(both), *_once(both, weights_seconds)]
     return Crossover(at=at, points=tuple(points), says=_says(at, both, unit), why=tuple(why))
@@ -86,7 +85,7 @@ def _crossing(both: Sequence[_Both]) -> float | None:
 def _says(at: float | None, both: Sequence[_Both], unit: str) -> str:
     first, last = both[0], both[-1]
     if at is None:
-        return f"the CPU is faster up to {last.batch} {unit}, the most that was timed: {_times(1 / last.ratio)}"
+        return f"the CPU is faster up to {last.batch} {unit}, the largest that was timed: {_times(1 / last.ratio)}"
     if at == first.batch:
         many = f"{first.batch} {unit}" if first.batch > 1 else f"1 {unit.removesuffix('s')}"
         return f"the GPU is faster from {many} on: {_times(first.ratio)} there, {_times(last.ratio)} at {last.batch}"
@@ -105,7 +104,7 @@ def _small(first: _Both) -> list[str]:
     shares = ", ".join(f"{name} {_duration(seconds)}" for name, seconds in parts.items())
     count = f", in {told.kernels} launches" if told.kernels else ""
     said = f"at batch {first.batch} the GPU takes {_duration(first.gpu)} ({shares}{count})"
-    cost = f": {most} is most of it, which more inputs share" if parts[most] > MOSTLY * first.gpu else ""
+    cost = f": {most} is most of it, shared by more inputs" if parts[most] > MOSTLY * first.gpu else ""
     return [f"{said}, the CPU {_duration(first.cpu)}{cost}"]
 
 
@@ -119,7 +118,7 @@ def _large(both: Sequence[_Both]) -> list[str]:
     said = []
     if early and late:
         grown = late / early
-        room = " since it had room to work on them side by side" if grown < FREE * more else ""
+        room = " since it can work on them in parallel" if grown < FREE * more else ""
         said = [f"for {more:g} times the inputs its kernels take {grown:.3g} times as long{room}"]
     said.append(f"the CPU takes {last.cpu / first.cpu:.3g} times as long for {more:g} times the inputs")
     copies = last.times.transfer_seconds

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from gpustack.model.command import sh
 from gpustack.model.difference import Check
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Finding, Fix, Health, Severity
-from gpustack.model.trace import Ground, State, Step, Stop, Trace
+from gpustack.model.report import Because, Finding, Fix, Health, Report, Severity
+from gpustack.model.trace import Ground, State, Step, Stop, Subject, Trace
 from gpustack.trace.steps import NAMES, left_out, needing
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from gpustack.model.report import Report
-    from gpustack.model.trace import Subject
 
 BOUNDS = {"fp32": 1e-5, "fp16": 1e-2, "bf16": 1e-2}
 TRUTH = "numpy in float64"
@@ -62,22 +60,20 @@ BY_FINDING = {
     **dict.fromkeys((*IN_MEMORY, *BETWEEN_GPUS), 5),
 }
 WHY = {
-    1: "the program ends at its imports, before there is a weight in memory",
+    1: "the program ends at its imports, before any weight is in memory",
     2: "the first copy is the first call into the driver, and from here on the program needs a GPU that answers",
     3: "before a kernel can start, code for this GPU must be found or compiled and loaded",
     4: "the kernels of the libraries start here",
-    5: "the tensors between the layers lie in the GPU's memory",
+    5: "the tensors between the layers are in the GPU's memory",
 }
 WHY_FINDING = {
     "python-version-no-wheel": "the framework cannot be installed for this Python, so there is nothing to import",
-    **dict.fromkeys(LOADERS, "what loads the input shares it between processes through /dev/shm"),
-    **dict.fromkeys(
-        INTO_THE_DRIVER, "the first copy is where the program asks for a GPU and learns that there is none"
-    ),
+    **dict.fromkeys(LOADERS, "data loaders share the input between processes through /dev/shm"),
+    **dict.fromkeys(INTO_THE_DRIVER, "the first copy is where the program asks for a GPU and finds none"),
     **dict.fromkeys(BETWEEN_GPUS, "tensors that go to another GPU go over this link"),
     **dict.fromkeys(WHILE_RUNNING, "it shows while kernels are running"),
 }
-WITHOUT = "there is no GPU in these facts"
+WITHOUT = "these facts contain no GPU"
 UNTOLD = "too little is known to say whether this step would fail"
 MOST = 160
 
@@ -94,7 +90,7 @@ def compare(
 
     said = np.asarray(got, np.float64)
     if said.shape != wanted.shape:
-        raise ValueError(f"the answer has the shape {said.shape}, the truth {wanted.shape}")
+        raise ValueError(f"the answer has the shape {said.shape}, expected {wanted.shape}")
     finite = bool(np.isfinite(said).all())
     apart = np.abs(np.where(np.isfinite(said), said, 0.0) - wanted)
     length, largest = float(np.sqrt((wanted**2).sum())), float(np.abs(wanted).max(initial=0.0))

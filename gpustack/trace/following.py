@@ -7,14 +7,14 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from gpustack import __version__
+from gpustack.bench import numa
 from gpustack.errors import NothingSeenError
 from gpustack.matrix import Matrix
-from gpustack.model.difference import BatchTime
+from gpustack.model.difference import BatchTime, Check
 from gpustack.model.facts import Layer
 from gpustack.model.report import Tool
 from gpustack.model.trace import Figure, Ground, Loaded, Moment, Processor, State, Step, TensorLayer, Trace
@@ -23,20 +23,17 @@ from gpustack.trace.counting import Roof, layer, place, raised, subject, total
 from gpustack.trace.failing import wrong
 from gpustack.trace.models import Model, build
 from gpustack.trace.ops import made, outs
-from gpustack.trace.steps import NAMES, left_out, needing
+from gpustack.trace.steps import NAMES, WITHOUT, Asked, Progress, left_out, needing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpustack.model.difference import Check
     from gpustack.trace.reference import Array
-    from gpustack.trace.steps import Asked, Progress
 
 USUAL = "fp32"
 WARM = 1.0  # seconds: a run that took less is run again, since the first one starts threads
 RUNS = 3
 SHARE = 0.25  # of the time that is left, for one batch
-CPUINFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,66 +48,57 @@ class Pass:
 
 @dataclass(slots=True, kw_only=True)
 class Journey:
-    """What was reached of the steps that a CPU can do; what was not is None."""
+    """What was reached of the steps that a CPU can do, what was done when, and the ``seconds`` of all."""
 
     model: Model
     roof: Roof
     clock: Callable[[], float]
-    values: Mapping[str, Array] = field(default_factory=dict)
-    loaded: float | None = None
-    ran: Pass | None = None
-    answer: Array | None = None
-    taken: float = 0.0
+    steps: dict[int, Step] = field(default_factory=dict)
+    timeline: list[Moment] = field(default_factory=list)
+    layers: tuple[TensorLayer, ...] = ()
     check: Check | None = None
+    seconds: float = 0.0
     interrupted: str | None = None
 
     def go(self, progress: Progress) -> None:
         """Do what a CPU can do of the steps; Ctrl-C ends it with what was reached."""
+        model, clock = self.model, self.clock
         try:
             progress.step(1, NAMES[1])
-            begun = self.clock()
-            self.values = reference.load(self.model)
-            self.loaded = self.clock() - begun
+            begun = clock()
+            values = reference.load(model)
+            self._keep(_first(model, clock() - begun))
             progress.step(5, NAMES[5])
-            self.ran = run(self.model, self.values, self.roof, self.clock)
-            if self.ran.seconds < WARM:
-                self.ran = run(self.model, self.values, self.roof, self.clock)
-            self.roof = raised(self.roof, self.ran.layers)
-            self.ran = replace(self.ran, layers=tuple(place(one, self.roof) for one in self.ran.layers))
-            self._check(self.ran, progress)
+            ran = run(model, values, self.roof, clock)
+            if ran.seconds < WARM:
+                ran = run(model, values, self.roof, clock)
+            self.roof = raised(self.roof, ran.layers)
+            self.layers = tuple(place(one, self.roof) for one in ran.layers)
+            self._keep(_fifth(ran), ran.timeline)
+            progress.step(6, NAMES[6])
+            begun = clock()
+            answer = reference.numpy().ascontiguousarray(ran.output)
+            taken = clock() - begun
+            self.check = checked(model, values, answer)
+            self._keep(_sixth(answer, taken, self.check))
         except KeyboardInterrupt:
             self.interrupted = "Ctrl-C"
         finally:
             progress.close()
 
-    def _check(self, ran: Pass, progress: Progress) -> None:
-        progress.step(6, NAMES[6])
-        begun = self.clock()
-        answer = reference.numpy().ascontiguousarray(ran.output)
-        self.taken = self.clock() - begun
-        self.check = checked(self.model, self.values, answer)
-        self.answer = answer
+    def _keep(self, step: Step, moments: Sequence[Moment] = ()) -> None:
+        """Take a step that was done after the others, as one moment unless it has several."""
+        seconds = step.seconds or 0.0
+        whole = Moment(track="CPU", name=step.name, begin=0.0, seconds=seconds, step=step.number)
+        self.timeline += [replace(one, begin=one.begin + self.seconds) for one in moments or (whole,)]
+        self.steps[step.number] = step
+        self.seconds += seconds
 
-    def steps(self) -> tuple[Step, ...]:
-        """Return the seven steps as far as they were done."""
-        why = f"stopped by {self.interrupted}"
-        first = left_out(1, why) if self.loaded is None else _first(self.model, self.loaded)
-        fifth = left_out(5, why) if self.ran is None else _fifth(self.ran)
-        sixth = left_out(6, why)
-        if self.answer is not None and self.check is not None:
-            sixth = _sixth(self.answer, self.taken, self.check)
-        return (first, *map(needing, (2, 3, 4)), fifth, sixth, needing(7))
-
-    def timeline(self) -> tuple[Moment, ...]:
-        """Return what was done when."""
-        loaded, name = self.loaded or 0.0, NAMES[6]
-        made = [] if self.loaded is None else [Moment(track="CPU", name=NAMES[1], begin=0.0, seconds=loaded, step=1)]
-        if self.ran is not None:
-            made += [replace(one, begin=one.begin + loaded) for one in self.ran.timeline]
-            if self.answer is not None:
-                end = loaded + self.ran.seconds
-                made.append(Moment(track="CPU", name=name, begin=end, seconds=self.taken, step=6))
-        return tuple(made)
+    def whole(self, number: int) -> Step:
+        """Return one of the seven steps, as far as it was done."""
+        if number in WITHOUT:
+            return needing(number)
+        return self.steps.get(number) or left_out(number, f"stopped by {self.interrupted}")
 
 
 def follow(asked: Asked, progress: Progress, clock: Callable[[], float] = time.perf_counter) -> Trace:
@@ -128,23 +116,23 @@ def follow(asked: Asked, progress: Progress, clock: Callable[[], float] = time.p
         )
     gone = Journey(model=model, roof=roof, clock=clock)
     gone.go(progress)
-    check, seconds = gone.check, gone.ran.seconds if gone.ran else 0.0
+    check = gone.check
     return Trace(
         tool=Tool(name="gpustack", version=__version__, matrix_date=Matrix().date),
         ground=Ground.CPU,
         subject=subject(model),
         processor=processor(),
-        steps=gone.steps(),
-        layers=gone.ran.layers if gone.ran else (),
+        steps=tuple(map(gone.whole, NAMES)),
+        layers=gone.layers,
         checks=(check,) if check else (),
         findings=(wrong(check, component="python", layer=Layer.LIBRARY),) if check and not check.passed else (),
-        timeline=gone.timeline(),
+        timeline=tuple(gone.timeline),
         memory_ceiling=_ceiling("memory of the host", gone.roof.gigabytes_a_second, "GB/s", "a copy of 64 MiB"),
         compute_ceiling=_ceiling(
             "processor", gone.roof.tflops, "TFLOP/s", f"a product of {reference.SIDE} x {reference.SIDE} in fp32"
         ),
         cache_ceiling=_ceiling("cache of the CPU", gone.roof.cache_gigabytes_a_second, "GB/s", "a copy of 1 MiB"),
-        wall_seconds=(gone.loaded or 0.0) + seconds + gone.taken,
+        wall_seconds=gone.seconds,
         taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         seconds=clock() - started,
         interrupted=gone.interrupted,
@@ -199,15 +187,10 @@ def batches(
 
 def processor() -> Processor:
     """Return the name of this CPU and how many of its threads we may use."""
-    try:
-        lines = CPUINFO.read_text("utf-8", "replace").splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     np = reference.numpy()
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     return Processor(
-        name=next(names, "unknown processor"),
+        name=numa.processor(),
         threads=len(os.sched_getaffinity(0)),
         library=" ".join(filter(None, (blas.get("name"), blas.get("version")))) or None,
         numpy=np.__version__,

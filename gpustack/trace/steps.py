@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpustack import __version__
 from gpustack.bench.results import MALFORMED
 from gpustack.model.report import Tool
-from gpustack.model.trace import Figure, KernelLaunch, Moment, State, Step, Trace
+from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, Subject, Trace
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from gpustack.bench.listening import Ear, Line
     from gpustack.matrix import Matrix
     from gpustack.model.difference import Launching
-    from gpustack.model.trace import Ground, Loaded, Subject
     from gpustack.trace.models import Model
 
 NAMES = {
     1: "weights and input in host memory",
     2: "copied to the device",
-    3: "kernels, graph and memory made ready",
+    3: "kernels, graph and memory prepared",
     4: "kernels run in parallel",
     5: "tensors flow through the layers",
     6: "the output",
@@ -65,7 +64,7 @@ def short(number: int, model: Model) -> tuple[str, ...]:
     """Return a word on the copies of a step where they are too short to show what the link can do."""
     copied = {2: model.parameters + model.input.count, 7: model.output.count}.get(number, 0) * model.width
     return (
-        ("with so few bytes, the start of the copy takes most of its time: it says little about the link",)
+        ("with so few bytes, starting the copy takes most of the time: it says little about the link",)
         if 0 < copied < SHORT
         else ()
     )
@@ -126,7 +125,7 @@ class Live:
         self._stream.flush()
 
     def close(self) -> None:
-        """Leave the line empty."""
+        """Clear the line."""
         self._stream.write(ERASE)
         self._stream.flush()
 

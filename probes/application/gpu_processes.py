@@ -3,7 +3,7 @@
 Three ways lead to a process: the driver's own list (NVML, KFD), the device nodes that it holds open, and, where neither
 names anybody, a mapped libcuda: a container that NVML tells of nobody still sees its own processes. Names of libraries,
 of frameworks (a part of a mapped path, and the distribution that has its version) and of kinds of applications (which
-words tell them) stand in the row. Our own processes, which look at the GPUs just now, are left out.
+words tell them) are in the row. Our own processes, which look at the GPUs just now, are left out.
 """
 
 import os
@@ -25,7 +25,7 @@ ON_GPU = re.compile(r"/dev/(?:nvidia\d{1,3}|kfd|dxg|dri/(?:renderD|card)\d{1,3})
 DRM = "/dev/dri/"
 KFD = "/sys/class/kfd/kfd/proc"
 LISTS = {"compute": "Compute", "graphics": "Graphics", "mps": "MPSCompute"}
-PASSES_ON = frozenset({"systemd-logind", "seatd", "elogind", "logind"})  # hold a display's node for somebody else
+PASSES_ON = frozenset({"systemd-logind", "seatd", "elogind", "logind"})  # hold a display's node for someone else
 DRIVER_FILE = re.compile(
     r"lib(?:cuda|nv|nvidia|EGL_nvidia|GLX_nvidia|GLES)[\w-]*\.so\.(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)"
 )
@@ -35,7 +35,7 @@ ANCESTORS = 6
 
 
 def probe(host: "Host") -> "Answer":
-    """Give every process on a GPU, the one that holds most first; None where nobody is, a text where no GPU can be."""
+    """Return every process on a GPU, the one that holds most first; None if nobody is, a text where no GPU can be."""
     if not any(map(NODES.fullmatch, host.list("/dev"))) and not host.list("/dev/dri"):
         return "no GPU's device node is here, so no process can be on a GPU"
     held, blind = by_driver(host)
@@ -60,7 +60,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def by_driver(host: "Host") -> "Tuple[Held, Optional[str]]":
-    """Give who the drivers say is on their GPUs, and why NVIDIA's says nothing where it should."""
+    """Return who the drivers say is on their GPUs, and why NVIDIA's says nothing if it should."""
     held: "Held" = {}
     blind = None
     if any(name.startswith("nvidia") for name in host.list("/dev")):
@@ -76,7 +76,7 @@ def by_driver(host: "Host") -> "Tuple[Held, Optional[str]]":
 
 
 def nvidia(host: "Host") -> "Iterator[Tuple[int, Facts]]":
-    """Give each process on each of NVIDIA's GPUs; raises what NVML raises when it does not start."""
+    """Yield each process on each of NVIDIA's GPUs; raises what NVML raises when it does not start."""
     shared = host.shared("nvml.py")
     nvml = shared["opened"](host)
     if nvml is None:
@@ -92,7 +92,7 @@ def nvidia(host: "Host") -> "Iterator[Tuple[int, Facts]]":
 
 
 def amd(host: "Host", pid: str) -> "Iterator[Facts]":
-    """Give what KFD says that a process holds on each of AMD's GPUs; Linux: amdkfd/kfd_process.c (vram_GPU)."""
+    """Yield what KFD says that a process holds on each of AMD's GPUs; Linux: amdkfd/kfd_process.c (vram_GPU)."""
     places = {}
     for node in host.shared("amd.py")["nodes"](host):
         said = (host.read("/sys/class/kfd/kfd/topology/nodes/%d/gpu_id" % node["node"], 64) or "").strip()
@@ -106,7 +106,7 @@ def amd(host: "Host", pid: str) -> "Iterator[Facts]":
 
 
 def by_nodes(host: "Host") -> "Tuple[Dict[int, Dict[str, str]], str]":
-    """Give who holds a GPU's node open, what each has open of them, and which processes may not be asked, in words."""
+    """Return who holds a GPU's node open, what each has open, and which processes may not be asked, in words."""
     processes, numbers, known = host.shared("processes.py"), host.shared("processes.py")["pids"](host), len(host.log)
     found: "Dict[int, Dict[str, str]]" = {}
     until, closed, late = time.monotonic() + min(SECONDS, host.seconds / 2), 0, 0
@@ -125,12 +125,12 @@ def by_nodes(host: "Host") -> "Tuple[Dict[int, Dict[str, str]], str]":
 
 
 def on_gpu(held: "Optional[Dict[str, str]]") -> "Optional[Dict[str, str]]":
-    """Give of what a process holds open the nodes of GPUs."""
+    """Return of what a process holds open the nodes of GPUs."""
     return held if held is None else {number: path for number, path in held.items() if ON_GPU.fullmatch(path)}
 
 
 def by_library(host: "Host") -> "List[int]":
-    """Give who has mapped the library that every CUDA program loads."""
+    """Return who has mapped the library that every CUDA program loads."""
     processes, found = host.shared("processes.py"), []
     until, known = time.monotonic() + min(SECONDS, host.seconds / 4), len(host.log)
     for pid in processes["pids"](host):
@@ -142,7 +142,7 @@ def by_library(host: "Host") -> "List[int]":
 
 
 def ours(host: "Host", pids: "Dict[int, List[str]]") -> "List[int]":
-    """Give those of the processes that are gpustack's own: they come from the same one as this does."""
+    """Return those of the processes that are gpustack's own: they come from the same one as this does."""
     processes, me, parent = host.shared("processes.py"), os.getpid(), os.getppid()
     started = processes["command"](processes["words"](host, parent)) or ""
     roots = {me, parent} if "gpustack" in started.split() else {me}
@@ -163,7 +163,7 @@ def ours(host: "Host", pids: "Dict[int, List[str]]") -> "List[int]":
 def describe(
     host: "Host", pid: int, ways: "List[str]", gpus: "List[Facts]", nodes: "Optional[Dict[str, str]]"
 ) -> "Optional[Facts]":
-    """Give one process; None for one that has ended meanwhile, and little of one that is not seen from here."""
+    """Return one process; None for one that has ended meanwhile, and little of one that is not seen from here."""
     processes = host.shared("processes.py")
     state = processes["status"](host, pid)
     memory = [row["used_mib"] for row in gpus if row["used_mib"] is not None]
@@ -190,7 +190,7 @@ def describe(
 
 
 def in_use(host: "Host", pid: int) -> "Facts":
-    """Give the libraries and frameworks that a process has mapped, and those of the driver whose files are gone."""
+    """Return the libraries and frameworks that a process has mapped, and those of the driver whose files are gone."""
     mapped = host.shared("processes.py")["mapped"](host, pid)
     if mapped is None:
         return {"libraries": None, "frameworks": None, "gone": None}
@@ -205,13 +205,13 @@ def in_use(host: "Host", pid: int) -> "Facts":
 
 
 def releases(path: str) -> "Optional[str]":
-    """Give the driver release in a file's name."""
+    """Return the driver release in a file's name."""
     found = DRIVER_FILE.fullmatch(os.path.basename(path))
     return found.group(1) if found else None
 
 
 def libraries(host: "Host", mapped: "Dict[str, bool]", root: str) -> "Facts":
-    """Give each library of the row that is mapped: its version, by its file's name or its package, and its path."""
+    """Return each library of the row that is mapped: its version, by its file's name or its package, and its path."""
     found: "Facts" = {}
     for path in sorted(mapped):
         stem = os.path.basename(path).partition(".so")[0]
@@ -222,7 +222,7 @@ def libraries(host: "Host", mapped: "Dict[str, bool]", root: str) -> "Facts":
 
 
 def version(host: "Host", path: str, root: str, packages: "List[str]") -> "Optional[str]":
-    """Give a library's version, as its file's name or the record of the package in its site folder says it."""
+    """Return a library's version, as its file's name or the record of the package in its site folder says it."""
     named: "Optional[str]" = host.shared("naming.py")["plain"](path)
     release, site = releases(path), PACKAGES.match(path)
     if named or release or not site:
@@ -232,7 +232,7 @@ def version(host: "Host", path: str, root: str, packages: "List[str]") -> "Optio
 
 
 def frameworks(host: "Host", mapped: "Dict[str, bool]", root: str) -> "List[Facts]":
-    """Give the frameworks that are mapped, each with the version that its distribution has in that folder."""
+    """Return the frameworks that are mapped, each with the version that its distribution has in that folder."""
     found: "List[Facts]" = []
     for name, fragment, package in host.row["frameworks"]:
         path = next((path for path in sorted(mapped) if fragment in path), None)
@@ -245,7 +245,7 @@ def frameworks(host: "Host", mapped: "Dict[str, bool]", root: str) -> "List[Fact
 
 
 def rendering(host: "Host", pid: int, nodes: "Dict[str, str]") -> "Facts":
-    """Give what the kernel counts for a process's open files of GPUs, each client of a GPU once."""
+    """Return what the kernel counts for a process's open files of GPUs, each client of a GPU once."""
     clients: "Dict[Tuple[Optional[str], Optional[str]], Facts]" = {}
     for number, path in nodes.items():
         text = host.read("/proc/%d/fdinfo/%s" % (pid, number), 1 << 14) if path.startswith(DRM) else None
@@ -260,7 +260,7 @@ def rendering(host: "Host", pid: int, nodes: "Dict[str, str]") -> "Facts":
 
 
 def kind(host: "Host", told: "Facts", line: "List[str]") -> str:
-    """Give in plain words what kind of application it is: by name, program, script and folder, else by what it has."""
+    """Return the kind of application in plain words: by name, program, script and folder, else by what it has."""
     words = [word for word in line[:6] if not word.startswith("--")]
     folder = os.path.basename(host.link("/proc/%d/cwd" % told["pid"]) or "")
     said = "\n".join([told["name"] or "", told["command"] or "", *words, folder])

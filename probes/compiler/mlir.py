@@ -16,7 +16,7 @@ FOLDERS = ("/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gn
 
 
 def probe(host: "Host") -> "Answer":
-    """Give each library of MLIR on the system, or the distributions that bring its bindings."""
+    """Return each library of MLIR on the system, or the distributions that bring its bindings."""
     if host.environment:
         return bindings(host)
     copies: "Dict[str, Facts]" = {}
@@ -32,7 +32,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def bindings(host: "Host") -> "List[Facts]":
-    """Give the distributions of MLIR's Python bindings."""
+    """Return the distributions of MLIR's Python bindings."""
     installed = host.shared("installed.py")
     return [
         {"key": copy["name"], "version": copy["version"], "path": copy["path"], **installed["origin"](host, copy)}

@@ -15,7 +15,7 @@ RUNS = 3
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of factor * left + right by TorchScript."""
+    """Return what came of factor * left + right by TorchScript."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:

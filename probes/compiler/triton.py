@@ -20,7 +20,7 @@ DEVICES = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 
 
 def probe(host: "Host") -> "Answer":
-    """Give each distribution of Triton; the package on the path tells of the first of them what it holds."""
+    """Return each distribution of Triton; the package on the path tells of the first of them what it holds."""
     installed = host.shared("installed.py")
     wanted = {installed["normal"](name) for name in host.row["distributions"]}
     copies = [copy for copy in installed["find"](host) if copy["name"] in wanted]
@@ -46,13 +46,13 @@ def probe(host: "Host") -> "Answer":
 
 
 def said(host: "Host", place: str) -> "Optional[str]":
-    """Give the version that the package's own file assigns."""
+    """Return the version that the package's own file assigns."""
     version = host.shared("installed.py")["literals"](host.read(place + "/__init__.py") or "").get("__version__")
     return version if isinstance(version, str) else None
 
 
 def package(host: "Host", place: str) -> "Facts":
-    """Give the kinds of GPU that the package compiles for, and the assemblers that it brings or is set to use."""
+    """Return the kinds of GPU that the package compiles for, and the assemblers that it brings or is set to use."""
     backends = [
         name for name in host.list(place + "/backends") if host.exists("%s/backends/%s/driver.py" % (place, name))
     ]
@@ -68,14 +68,14 @@ def package(host: "Host", place: str) -> "Facts":
 
 
 def assemblers(host: "Host", place: str) -> "Dict[str, Optional[str]]":
-    """Give name and version of each assembler that lies in the package."""
+    """Return name and version of each assembler that lies in the package."""
     folder: "List[str]" = [place + "/" + inside for inside in FOLDERS if host.list(place + "/" + inside)][:1]
     paths = [path for inside in folder for path in host.glob(inside + "/ptxas*")]
     return {os.path.basename(path): release(host, path) for path in paths}
 
 
 def release(host: "Host", path: str) -> "Optional[str]":
-    """Give the version in an assembler's constants, read section by section and not as a whole (35 to 50 MB)."""
+    """Return the version in an assembler's constants, read section by section and not as a whole (35 to 50 MB)."""
     for piece in host.shared("elf.py")["within"](host.shared("elf.py")["reader"](host, path), ".rodata", WORD, 64):
         match = RELEASE.search(piece)
         if match:
@@ -84,7 +84,7 @@ def release(host: "Host", path: str) -> "Optional[str]":
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of factor * left + right by a kernel in Triton.
+    """Return what came of factor * left + right by a kernel in Triton.
 
     It launches through torch, where that is installed, and before 3.9 needs it for that.
     """
@@ -121,7 +121,7 @@ def exercise(host: "Host") -> "Answer":
 
 
 def saxpy(language: "Any") -> "Callable[..., None]":
-    """Give the kernel; Triton reads its text and takes the names in it from this file."""
+    """Return the kernel; Triton reads its text and takes the names in it from this file."""
     globals()["language"] = language
 
     def kernel(out, factor, left, right, BLOCK: "language.constexpr"):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, N803

@@ -19,7 +19,7 @@ CAP_IPC_LOCK = 14  # linux/capability.h: who has it may lock memory beyond any l
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the sizes and limits, in bytes; "unlimited" is said as such, what is not told is null."""
+    """Return the sizes and limits, in bytes; "unlimited" is said as such, what is not told is null."""
     memory = re.search(r"^MemTotal:\s+(\d{1,15}) kB", host.read("/proc/meminfo", 1 << 16) or "", re.MULTILINE)
     total = int(memory.group(1)) << 10 if memory else None
     said = host.read("/proc/self/limits", 1 << 14) or ""
@@ -33,7 +33,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def shared(mounts: str, total: "Optional[int]") -> "Optional[int]":
-    """Give the size of /dev/shm in bytes, or None where nothing of a size is mounted there."""
+    """Return the size of /dev/shm in bytes, or None if nothing of a size is mounted there."""
     rows = [row.split(" ") for row in mounts.splitlines()]
     found: "List[List[str]]" = [row for row in rows if len(row) > 3 and row[1:3] == ["/dev/shm", "tmpfs"]]  # noqa: S108, PLR2004 - the mount of that name; device, place, kind, options
     if not found:
@@ -47,7 +47,7 @@ def shared(mounts: str, total: "Optional[int]") -> "Optional[int]":
 
 
 def limit(said: str, words: str) -> "Optional[object]":
-    """Give the limit in force (the soft one), as a number or as the word unlimited."""
+    """Return the limit in force (the soft one), as a number or as the word unlimited."""
     found = re.search(r"^%s\s+(\d{1,19}|unlimited)\s" % words, said, re.MULTILINE)
     if not found:
         return None
@@ -55,6 +55,6 @@ def limit(said: str, words: str) -> "Optional[object]":
 
 
 def may_lock(said: str) -> "Optional[bool]":
-    """Tell whether this process may lock memory beyond its limit, as root may."""
+    """Return whether this process may lock memory beyond its limit, as root may."""
     found = re.search(r"^CapEff:\s+([0-9a-f]{1,16})$", said, re.MULTILINE)
     return bool(int(found.group(1), 16) >> CAP_IPC_LOCK & 1) if found else None

@@ -28,7 +28,7 @@ DOMAIN = re.compile(r"Domain State:\s{0,20}([A-Z]{2,20})")
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the daemon; None where it is neither installed nor seen to run, unless this machine needs it."""
+    """Return the daemon; None if it is neither installed nor seen to run, unless this machine needs it."""
     row = host.row
     path, pid = host.path(row["program"]), running(host)
     socket = bool(row.get("socket")) and host.exists(row["socket"])
@@ -57,7 +57,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def running(host: "Host") -> "Optional[int]":
-    """Give the number of the daemon's process: as its own file says where that holds, else by its name."""
+    """Return the number of the daemon's process: as its own file says where that holds, else by its name."""
     processes, program = host.shared("processes.py"), host.row["program"]
     said = (host.read(host.row["pid"], 64) or "").strip()
     if re.fullmatch("[0-9]{1,9}", said) and processes["name"](host, int(said)) == program[: processes["LONGEST_NAME"]]:
@@ -67,7 +67,7 @@ def running(host: "Host") -> "Optional[int]":
 
 
 def process(host: "Host", pid: int) -> "Facts":
-    """Give the account that the daemon runs as, and whether its program was replaced since it was started."""
+    """Return the account that the daemon runs as, and whether its program was replaced since it was started."""
     processes = host.shared("processes.py")
     program = host.link("/proc/%d/exe" % pid)
     return {
@@ -77,7 +77,7 @@ def process(host: "Host", pid: int) -> "Facts":
 
 
 def version(host: "Host", path: "Optional[str]") -> "Tuple[Optional[str], Optional[str], Optional[str]]":
-    """Give its release, how that is known, and its package."""
+    """Return its release, how that is known, and its package."""
     if path is None:
         return None, None, None
     owners = host.shared("owners.py")["of_system"](host, host.real(path), host.row["packages"])
@@ -94,20 +94,20 @@ def version(host: "Host", path: "Optional[str]") -> "Tuple[Optional[str], Option
 
 
 def switches(host: "Host") -> int:
-    """Give how many NVSwitches are on the PCI bus."""
+    """Return how many NVSwitches are on the PCI bus."""
     kinds = [[(host.read("%s/%s/%s" % (DEVICES, name, file), 64) or "").strip() for file in ("vendor", "class")]
              for name in host.list(DEVICES)]  # fmt: skip
     return sum(vendor == SWITCH[0] and kind.startswith(SWITCH[1]) for vendor, kind in kinds)
 
 
 def racked(host: "Host") -> "Optional[bool]":
-    """Tell whether a GPU is on a board of a rack that NVLink joins; None where none is, or nobody can say."""
+    """Return whether a GPU is on a board of a rack that NVLink joins; None if none is, or nobody can say."""
     models = [host.read("%s/%s/information" % (GPUS, name), 4096) or "" for name in host.list(GPUS)]
     return True if any(RACKED.search(model) for model in models) else None
 
 
 def domain(host: "Host", control: str) -> "Optional[str]":
-    """Give the state of the IMEX domain as the daemon's own control program prints it; None where it says none."""
+    """Return the state of the IMEX domain as the daemon's own control program prints it; None if it says none."""
     try:
         said = host.run(control, "-N", seconds=min(SECONDS, host.seconds)) or {"out": ""}
     except OSError:  # TimeoutError is one; the host has noted it
@@ -117,7 +117,7 @@ def domain(host: "Host", control: str) -> "Optional[str]":
 
 
 def settings(host: "Host") -> "Facts":
-    """Give what the daemon's file of settings says under the names in the row."""
+    """Return what the daemon's file of settings says under the names in the row."""
     if "settings" not in host.row:
         return {}
     path, names = host.row["settings"]

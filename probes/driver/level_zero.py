@@ -80,7 +80,7 @@ STYPES = {Driver: 0x1, Device: 0x3, Memory: 0x7, Place: 0x10008}
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the loader that was loaded, what zeInit said, and its drivers; None where there is no loader at all."""
+    """Return the loader that was loaded, what zeInit said, and its drivers; None if there is no loader at all."""
     loader = host.shared("loader.py")["Loader"](host)
     found = loader.search(NAME, loader.program)
     try:
@@ -108,7 +108,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def handles(library: "Library", name: str, of: "Optional[int]" = None) -> "List[int]":
-    """Give the handles that a function of the kind (count, handles) has, or one that asks a parent for its own."""
+    """Return the handles that a function of the kind (count, handles) has, or one that asks a parent for its own."""
     first = [] if of is None else [POINTER(of)]
     count = U32(0)
     if library.call(name, *first, ctypes.byref(count), None) or not count.value:
@@ -121,7 +121,7 @@ def handles(library: "Library", name: str, of: "Optional[int]" = None) -> "List[
 
 
 def ask(library: "Library", name: str, handle: int, kind: "Any") -> "Any":
-    """Give the structure that a function fills, or None where it fails or is not in this loader."""
+    """Return the structure that a function fills, or None if it fails or is not in this loader."""
     if not library.has(name):
         return None
     room = kind(stype=STYPES[kind])
@@ -129,7 +129,7 @@ def ask(library: "Library", name: str, handle: int, kind: "Any") -> "Any":
 
 
 def driver(library: "Library", handle: int) -> "Facts":
-    """Give one driver: its number, the build of Intel's that it is, the specification that it knows, its devices."""
+    """Return one driver: its number, the build of Intel's that it is, the specification that it knows, its devices."""
     said, api = ask(library, "zeDriverGetProperties", handle, Driver), U32(0)
     number = said.version if said else 0
     knows = library.call("zeDriverGetApiVersion", POINTER(handle), ctypes.byref(api)) == 0
@@ -142,7 +142,7 @@ def driver(library: "Library", handle: int) -> "Facts":
 
 
 def device(library: "Library", handle: int) -> "Facts":
-    """Give one device: its name, numbers, place on the bus, Xe cores and memory; None for what it does not tell."""
+    """Return one device: its name, numbers, place on the bus, Xe cores and memory; None for what it does not tell."""
     said = ask(library, "zeDeviceGetProperties", handle, Device)
     place = ask(library, "zeDevicePciGetPropertiesExt", handle, Place)
     return {
@@ -159,7 +159,7 @@ def device(library: "Library", handle: int) -> "Facts":
 
 
 def memory(library: "Library", handle: int) -> "Optional[int]":
-    """Give the size of all the device's memories, or None where it does not tell."""
+    """Return the size of all the device's memories, or None if it does not tell."""
     count = U32(0)
     if library.call("zeDeviceGetMemoryProperties", POINTER(handle), ctypes.byref(count), None) or not count.value:
         return None

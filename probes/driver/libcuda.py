@@ -70,7 +70,7 @@ TAKES = {
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the library that was loaded, what cuInit said, and its GPUs; None where there is no libcuda at all."""
+    """Return the library that was loaded, what cuInit said, and its GPUs; None if there is no libcuda at all."""
     nvidia = host.shared("nvidia.py")
     found = nvidia["copies"](host, NAME)
     facts: "Facts" = nvidia["load"](host, NAME, found)
@@ -82,7 +82,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def answers(driver: "Driver") -> "Facts":
-    """Give what the driver says of itself, and of its GPUs where it started."""
+    """Return what the driver says of itself, and of its GPUs where it started."""
     code, _ = driver.ask("cuInit", 0)
     version = driver.number("cuDriverGetVersion")
     facts: "Facts" = {
@@ -106,7 +106,7 @@ def answers(driver: "Driver") -> "Facts":
 
 
 def device(driver: "Driver", ordinal: int) -> "Facts":
-    """Give one GPU as CUDA sees it; what could not be learnt is null and named under ``unavailable``."""
+    """Return one GPU as CUDA sees it; what could not be learnt is null and named under ``unavailable``."""
     handle = driver.number("cuDeviceGet", ordinal)
     if handle is None:
         return {"ordinal": ordinal}
@@ -126,7 +126,7 @@ def device(driver: "Driver", ordinal: int) -> "Facts":
 
 
 class Driver:
-    """libcuda's functions, each giving None where it fails or is missing, with the reason kept."""
+    """libcuda's functions, each giving None if it fails or is missing, with the reason kept."""
 
     def __init__(self, library: "Library") -> None:
         """Declare what the functions take: a pointer that is passed as an int is cut to 32 bits."""
@@ -137,7 +137,7 @@ class Driver:
                 library.value(name).argtypes = takes
 
     def ask(self, name: str, *args: "Any") -> "Tuple[Optional[int], bool]":
-        """Give the function's code, and whether it went well."""
+        """Return the function's code, and whether it went well."""
         if not self.library.has(name):
             self.unavailable[name] = "this libcuda has no such function"
             return None, False
@@ -147,22 +147,22 @@ class Driver:
         return code, code == 0
 
     def number(self, name: str, *args: "Any", of: "Any" = INT) -> "Optional[int]":
-        """Give the whole number that a function writes to its first argument."""
+        """Return the whole number that a function writes to its first argument."""
         value = of()
         return int(value.value) if self.ask(name, ctypes.byref(value), *args)[1] else None
 
     def bytes(self, name: str, size: int, handle: int) -> "Optional[bytes]":
-        """Give the bytes that a function of a device writes to a buffer of a fixed size."""
+        """Return the bytes that a function of a device writes to a buffer of a fixed size."""
         buffer = ctypes.create_string_buffer(size)
         return buffer.raw if self.ask(name, buffer, handle)[1] else None
 
     def text(self, name: str, size: int, handle: int) -> "Optional[str]":
-        """Give the text that a function of a device writes to a buffer, the size being told to it."""
+        """Return the text that a function of a device writes to a buffer, the size being told to it."""
         buffer = ctypes.create_string_buffer(size)
         return buffer.value.decode("utf-8", "replace") if self.ask(name, buffer, size, handle)[1] else None
 
     def name_of(self, code: "Optional[int]") -> "Optional[str]":
-        """Give the name of an error: the library's own, or the one that we know."""
+        """Return the name of an error: the library's own, or the one that we know."""
         if code is None:
             return None
         said = ctypes.c_char_p()
@@ -172,7 +172,7 @@ class Driver:
 
 
 def uuid(data: "Optional[bytes]") -> "Optional[str]":
-    """Give a GPU's identifier as NVML writes it."""
+    """Return a GPU's identifier as NVML writes it."""
     if data is None:
         return None
     digits = data.hex()
@@ -180,7 +180,7 @@ def uuid(data: "Optional[bytes]") -> "Optional[str]":
 
 
 def stubs(host: "Host") -> "Dict[str, List[str]]":
-    """Give the folders with a stub library that the search paths of loader and compiler name."""
+    """Return the folders with a stub library that the search paths of loader and compiler name."""
     kind, named = host.shared("nvidia.py")["kind"], {}
     for variable in ("LD_LIBRARY_PATH", "LIBRARY_PATH"):
         folders = [folder for folder in re.split("[:;]", host.env(variable) or "") if folder]
@@ -189,5 +189,5 @@ def stubs(host: "Host") -> "Dict[str, List[str]]":
 
 
 def files(host: "Host", folder: str) -> "List[str]":
-    """Give the real files that a folder has under the library's two names."""
+    """Return the real files that a folder has under the library's two names."""
     return [host.real(path) for path in (folder + "/" + NAME, folder + "/" + NAME + ".1") if host.exists(path)]

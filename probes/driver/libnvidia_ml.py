@@ -11,7 +11,7 @@ NAME = "libnvidia-ml.so"
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the file that was mapped, with its release; None where there is no such library at all."""
+    """Return the file that was mapped, with its release; None if there is no such library at all."""
     nvidia = host.shared("nvidia.py")
     found = nvidia["copies"](host, NAME)
     facts = nvidia["load"](host, NAME, found)

@@ -42,7 +42,7 @@ MOST = 4 << 20
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the toolkit and what was set up for it; None where neither it nor anything of it is here."""
+    """Return the toolkit and what was set up for it; None if neither it nor anything of it is here."""
     programs = {name: path for name, path in ((name, find(host, name)) for name in PROGRAMS) if path}
     specs = [spec for spec in (cdi(host, path) for path in files(host)) if spec]
     engines = {name: said for name, said in configured(host).items() if said}
@@ -67,12 +67,12 @@ def probe(host: "Host") -> "Answer":
 
 
 def find(host: "Host", name: str) -> "Optional[str]":
-    """Give where a program of the toolkit lies: as a command, or where the GPU operator of Kubernetes puts it."""
+    """Return where a program of the toolkit lies: as a command, or where the GPU operator of Kubernetes puts it."""
     return host.path(name) or (OPERATOR + name if host.exists(OPERATOR + name) else None)
 
 
 def version(host: "Host", programs: "Dict[str, str]") -> "Tuple[Optional[str], Optional[str], Optional[str]]":
-    """Give the release, how it is known, and the package: the package says it, else nvidia-ctk itself."""
+    """Return the release, how it is known, and the package: the package says it, else nvidia-ctk itself."""
     for path in programs.values():
         for owner in host.shared("owners.py")["of_system"](host, host.real(path), PACKAGES):
             found = VERSION.search(owner["version"] or "")
@@ -90,7 +90,7 @@ def version(host: "Host", programs: "Dict[str, str]") -> "Tuple[Optional[str], O
 
 
 def library(host: "Host") -> "Optional[str]":
-    """Give the version of libnvidia-container, which its file has in its name."""
+    """Return the version of libnvidia-container, which its file has in its name."""
     for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"):
         for name in host.list(folder) if host.exists(folder) else ():
             found = LIBRARY.search(name) if name.startswith("libnvidia-container.so.") else None
@@ -103,13 +103,13 @@ def library(host: "Host") -> "Optional[str]":
 
 
 def files(host: "Host") -> "List[str]":
-    """Give the files of CDI's folders, each once."""
+    """Return the files of CDI's folders, each once."""
     paths = [folder + "/" + name for folder in FOLDERS for name in host.list(folder)]
     return list(dict.fromkeys(host.real(path) for path in paths if path.endswith((".yaml", ".yml", ".json"))))
 
 
 def cdi(host: "Host", path: str) -> "Optional[Facts]":
-    """Give one description of NVIDIA's devices: kind, names, and the driver releases that it names; None for others."""
+    """Return one description of NVIDIA's devices: kind, names and the driver releases it names; None for others."""
     text = host.read(path, MOST)
     if text is None:
         return {"path": path, "kind": None, "why": host.why(path)}
@@ -121,7 +121,7 @@ def cdi(host: "Host", path: str) -> "Optional[Facts]":
 
 
 def from_json(text: str) -> "Facts":
-    """Give kind, version and names of the devices of a description in JSON."""
+    """Return kind, version and names of the devices of a description in JSON."""
     try:
         said: "Any" = json.loads(text)
         names = [str(one["name"]) for one in said["devices"]]
@@ -131,7 +131,7 @@ def from_json(text: str) -> "Facts":
 
 
 def from_yaml(text: str) -> "Facts":
-    """Give the same of one in YAML as nvidia-ctk writes it: a device's name is a key of the list's own depth."""
+    """Return the same of one in YAML as nvidia-ctk writes it: a device's name is a key of the list's own depth."""
     block = re.search(r"^devices:[ \t]*\n((?:[ \t-][^\n]*\n?|\n)*)", text, re.MULTILINE)
     rows = NAME.findall(block.group(1)) if block else []
     names = [name for before, name in rows if len(before) == min(len(first) for first, _ in rows)]
@@ -139,7 +139,7 @@ def from_yaml(text: str) -> "Facts":
 
 
 def yaml(text: str, name: str) -> "Optional[str]":
-    """Give the value of a name at the top of a YAML text."""
+    """Return the value of a name at the top of a YAML text."""
     found = re.search(r"^%s:[ \t]*[\"']?([^\"'\s#]+)" % name, text, re.MULTILINE)
     return found.group(1) if found else None
 
@@ -148,7 +148,7 @@ def yaml(text: str, name: str) -> "Optional[str]":
 
 
 def configured(host: "Host") -> "Dict[str, Facts]":
-    """Give for each container engine that has a configuration here what it says of NVIDIA's runtime."""
+    """Return for each container engine that has a configuration here what it says of NVIDIA's runtime."""
     return {
         "docker": docker(host),
         "containerd": toml(host, CONTAINERD, "default_runtime_name", "enable_cdi"),
@@ -158,7 +158,7 @@ def configured(host: "Host") -> "Dict[str, Facts]":
 
 
 def docker(host: "Host") -> "Facts":
-    """Give what Docker's configuration says; of one that cannot be read, why."""
+    """Return what Docker's configuration says; of one that cannot be read, why."""
     home = host.env("HOME") or ""
     for path in (*DOCKER, *([home + "/.config/docker/daemon.json"] if home.startswith("/") else [])):
         text = host.read(path)
@@ -170,7 +170,7 @@ def docker(host: "Host") -> "Facts":
 
 
 def in_json(text: str) -> "Facts":
-    """Give whether a daemon.json knows NVIDIA's runtime, whether that is the default, and whether CDI is on."""
+    """Return whether a daemon.json knows NVIDIA's runtime, whether that is the default, and whether CDI is on."""
     try:
         said: "Any" = json.loads(text or "{}")
         runtimes, features = said.get("runtimes") or {}, said.get("features") or {}
@@ -184,7 +184,7 @@ def in_json(text: str) -> "Facts":
 
 
 def toml(host: "Host", patterns: "Tuple[str, ...]", default: str, cdi: str) -> "Facts":
-    """Give the same of an engine that is configured in TOML; all its files count together."""
+    """Return the same of an engine that is configured in TOML; all its files count together."""
     paths = _there(host, patterns)
     texts = [text for text in map(host.read, paths) if text is not None]
     if not texts:
@@ -200,7 +200,7 @@ def toml(host: "Host", patterns: "Tuple[str, ...]", default: str, cdi: str) -> "
 
 
 def setting(text: str, name: str) -> "Optional[str]":
-    """Give the first value that a TOML text assigns to a name, whatever table it is in."""
+    """Return the first value that a TOML text assigns to a name, whatever table it is in."""
     found = re.search(SETTING % re.escape(name), text, re.MULTILINE)
     return found.group(1) or None if found else None
 

@@ -38,7 +38,7 @@ RPMS = (
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the release of every part that is here; None where there is no part at all."""
+    """Return the release of every part that is here; None if there is no part at all."""
     libcuda, libnvidia_ml = in_use(host, "libcuda.so"), in_use(host, "libnvidia-ml.so")
     facts: "Facts" = {
         "version": libnvidia_ml.get("release") or libcuda.get("release"),
@@ -55,13 +55,13 @@ def probe(host: "Host") -> "Answer":
 
 
 def in_use(host: "Host", name: str) -> "Facts":
-    """Give the driver's own copy of a library that the loader finds first; empty where there is none."""
+    """Return the driver's own copy of a library that the loader finds first; empty if there is none."""
     found = host.shared("nvidia.py")["copies"](host, name)
     return next((dict(copy) for copy in found if copy["kind"] not in APART), {})
 
 
 def module_loaded(host: "Host") -> "Optional[str]":
-    """Give the release of the module in memory, or None."""
+    """Return the release of the module in memory, or None."""
     nvidia = host.shared("nvidia.py")
     banner = host.read("/proc/driver/nvidia/version", 4096) or ""
     release: "Optional[str]" = nvidia["of_module"](host, "nvidia") or nvidia["in_banner"](banner)
@@ -69,14 +69,14 @@ def module_loaded(host: "Host") -> "Optional[str]":
 
 
 def module_on_disk(host: "Host") -> "Optional[str]":
-    """Give the release of the module that would be loaded for the running kernel, or None."""
+    """Return the release of the module that would be loaded for the running kernel, or None."""
     path = host.shared("nvidia.py")["on_disk"](host, "nvidia")
     output = host.shared("commands.py")["output"]
     return output(host, "modinfo", "-F", "version", path, seconds=SECONDS).strip() or None if path else None
 
 
 def firmware(host: "Host") -> "List[str]":
-    """Give the releases whose GPU firmware is on disk, in the kernel's own folders."""
+    """Return the releases whose GPU firmware is on disk, in the kernel's own folders."""
     custom = (host.read("/sys/module/firmware_class/parameters/path", 4096) or "").strip()
     folders = [*([custom] if custom else []), "/lib/firmware/updates", "/lib/firmware"]
     names = [name for folder in folders for name in host.list(folder + "/nvidia")]
@@ -84,7 +84,7 @@ def firmware(host: "Host") -> "List[str]":
 
 
 def debs(host: "Host") -> "List[Facts]":
-    """Give the driver's packages that dpkg holds as installed, from its own list."""
+    """Return the driver's packages that dpkg holds as installed, from its own list."""
     rows = []
     text = host.read(DPKG, MOST_STATUS) or ""
     if text and not ("Package: " in text and text.endswith("\n")):
@@ -97,7 +97,7 @@ def debs(host: "Host") -> "List[Facts]":
 
 
 def rpms(host: "Host") -> "List[Facts]":
-    """Give the driver's packages that rpm knows."""
+    """Return the driver's packages that rpm knows."""
     if not any(host.exists(folder) for folder in ("/var/lib/rpm", "/usr/lib/sysimage/rpm")):
         return []
     asked = ("rpm", "-q", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\\n", *RPMS.split())
@@ -106,12 +106,12 @@ def rpms(host: "Host") -> "List[Facts]":
 
 
 def pacman(host: "Host") -> "List[Facts]":
-    """Give the driver's packages that pacman holds: its database is a folder for each."""
+    """Return the driver's packages that pacman holds: its database is a folder for each."""
     found = [PACMAN.fullmatch(name) for name in host.list("/var/lib/pacman/local")]
     return [{"kind": "pacman", "name": match.group(1), "version": match.group(2)} for match in found if match]
 
 
 def runfile(host: "Host") -> "List[Facts]":
-    """Give NVIDIA's own installer where it left its uninstaller; it is no package, and packages clash with it."""
+    """Return NVIDIA's own installer where it left its uninstaller; it is no package, and packages clash with it."""
     there = host.exists("/usr/bin/nvidia-uninstall")
     return [{"kind": "runfile", "name": "nvidia-installer", "version": None}] if there else []

@@ -36,7 +36,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def refusal(error: Exception) -> "Facts":
-    """Give what NVML's error is: the class NVMLError_DriverNotLoaded is the code NVML_ERROR_DRIVER_NOT_LOADED."""
+    """Return what NVML's error is: the class NVMLError_DriverNotLoaded is the code NVML_ERROR_DRIVER_NOT_LOADED."""
     kind = type(error).__name__.partition("NVMLError_")[2]
     name = "NVML_ERROR" + re.sub("[A-Z]", lambda letter: "_" + letter.group(), kind).upper() if kind else None
     return {"status": "failed", "code": getattr(error, "value", None), "code_name": name}

@@ -42,7 +42,7 @@ class Version(ctypes.Structure):
 
 
 def probe(host: "Host") -> "Answer":
-    """Give each copy of both libraries with what came of starting it; None where there is none."""
+    """Return each copy of both libraries with what came of starting it; None if there is none."""
     found = copies(host)[:MOST]
     works: "List[Callable[[], Any]]" = [partial(ask, host, stem, path) for stem, path in found]
     answers = host.apart_all(works, min(SECONDS, host.seconds)) if works else []
@@ -50,7 +50,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def copies(host: "Host") -> "List[Tuple[str, str]]":
-    """Give stem and real path of each file, the loader's choice first."""
+    """Return stem and real path of each file, the loader's choice first."""
     seen: "Dict[str, str]" = {}
     for stem in LIBRARIES:
         for path in places(host, stem):
@@ -61,7 +61,7 @@ def copies(host: "Host") -> "List[Tuple[str, str]]":
 
 
 def places(host: "Host", stem: str) -> "Iterator[str]":
-    """Give where the files of one library lie, in the loader's order, then in ROCm's and the system's folders."""
+    """Yield where the files of one library lie, in the loader's order, then in ROCm's and the system's folders."""
     wanted = re.compile(re.escape(stem) + r"\.so(?:\.\d+)*")
     for folder in re.split("[:;]", host.env("LD_LIBRARY_PATH") or ""):
         names = host.list(folder) if folder.startswith("/") else ()
@@ -81,7 +81,7 @@ def ask(host: "Host", stem: str, path: str) -> "Facts":
 
 
 def rocm_smi(library: "Library") -> "Facts":
-    """Give version, code of the start, number of GPUs and the driver's version, by ROCm SMI."""
+    """Return version, code of the start, number of GPUs and the driver's version, by ROCm SMI."""
     version = Version()
     known = library.has("rsmi_version_get") and library.call("rsmi_version_get", ctypes.byref(version)) == 0
     said: "Facts" = {"version": "%d.%d.%d" % (version.major, version.minor, version.patch) if known else None}
@@ -97,7 +97,7 @@ def rocm_smi(library: "Library") -> "Facts":
 
 
 def amd_smi(library: "Library") -> "Facts":
-    """Give the code of the start, and the number of sockets with GPUs, by AMD SMI."""
+    """Return the code of the start, and the number of sockets with GPUs, by AMD SMI."""
     said: "Facts" = {"code": library.call("amdsmi_init", ctypes.c_uint64(AMD_GPUS))}
     if said["code"] == 0:
         count = ctypes.c_uint32()
@@ -108,7 +108,7 @@ def amd_smi(library: "Library") -> "Facts":
 
 
 def told(host: "Host", stem: str, path: str, said: "Any") -> "Facts":
-    """Give one copy: its version by its own word, else its file's name or package; failed where it did not load."""
+    """Return one copy: its version by its own word, else its file's name or package; failed where it did not load."""
     failed = isinstance(said, OSError)
     answer: "Facts" = {"loaded": False, "error": str(said)} if failed else dict(said, loaded=True)
     owners = host.shared("owners.py")["of_system"](host, path, PACKAGES)

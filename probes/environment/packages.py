@@ -35,7 +35,7 @@ FAMILIES = (
 
 
 def probe(host: "Host") -> "Answer":
-    """Give everything that is installed; ``overwritten`` has the library files whose wheels do not agree on them."""
+    """Return everything that is installed; ``overwritten`` has the library files whose wheels do not agree on them."""
     installed = host.shared("installed.py")
     copies = installed["find"](host)
     twice: "Dict[str, List[Optional[str]]]" = {}
@@ -51,7 +51,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def pins(host: "Host", copies: "List[Facts]") -> "Dict[str, Dict[str, str]]":
-    """Give what distributions of the GPU stack require of others of it that are installed, as their METADATA says.
+    """Return what distributions of the GPU stack require of others of it that are installed, as their METADATA says.
 
     The row names both sides (``pinning``, ``pinned``): to read what every distribution requires takes too long.
     """
@@ -67,7 +67,7 @@ def pins(host: "Host", copies: "List[Facts]") -> "Dict[str, Dict[str, str]]":
 
 
 def overwritten(host: "Host", copies: "List[Facts]") -> "List[Facts]":
-    """Give each library file that wheels of one family claim with different contents, and whose the one there is."""
+    """Return each library file that wheels of one family claim with different contents, and whose the one there is."""
     found: "List[Facts]" = []
     ends, left = time.monotonic() + SECONDS, MOST_BYTES
     for path, claims in sorted(claimed(host, copies).items()):
@@ -87,7 +87,7 @@ def overwritten(host: "Host", copies: "List[Facts]") -> "List[Facts]":
 
 
 def claimed(host: "Host", copies: "List[Facts]") -> "Dict[str, List[Claim]]":
-    """Give who claims each library file that wheels of a family may share."""
+    """Return who claims each library file that wheels of a family may share."""
     families: "Dict[Tuple[str, str], Dict[str, Facts]]" = {}
     for copy in copies:
         name = family(copy["name"])
@@ -102,19 +102,19 @@ def claimed(host: "Host", copies: "List[Facts]") -> "Dict[str, List[Claim]]":
 
 
 def family(name: str) -> "Optional[str]":
-    """Give what distributions that share folders have in common, or None for one that shares none."""
+    """Return what distributions that share folders have in common, or None for one that shares none."""
     matches = ((pattern.match(name), common) for pattern, common in FAMILIES)
     return next((match.expand(common) for match, common in matches if match), None)
 
 
 def recorded(host: "Host", copy: "Facts") -> "Iterator[Tuple[str, str, Optional[int]]]":
-    """Give path, sha256 and size of each library file in a wheel's RECORD."""
+    """Yield path, sha256 and size of each library file in a wheel's RECORD."""
     for path, sha, size in LINE.findall(host.read(copy["path"] + "/RECORD", MOST_RECORD) or ""):
         yield path, sha, int(size) if size else None
 
 
 def sha256(host: "Host", path: str, size: int, ends: float) -> "Optional[str]":
-    """Give the sum of a file as RECORD writes it, or None where it cannot be read in time."""
+    """Return the sum of a file as RECORD writes it, or None if it cannot be read in time."""
     take = host.shared("elf.py")["reader"](host, path)
     summed = hashlib.sha256()
     for offset in range(0, size, BLOCK):

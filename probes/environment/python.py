@@ -1,4 +1,4 @@
-"""The Python that is looked at: version, prefixes, kind, where it imports from, the C and C++ libraries under it."""
+"""The Python that is examined: version, prefixes, kind, where it imports from, the C and C++ libraries under it."""
 
 import re
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the facts of the Python that runs this."""
+    """Return the facts of the Python that runs this."""
     here = host.interpreter()
     prefix = here["prefix"]
     venv = _settings(host.read(prefix + "/pyvenv.cfg"))
@@ -43,7 +43,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def _settings(text: "Optional[str]") -> "Optional[Facts]":
-    """Give the settings of pyvenv.cfg, names and values in lower case; None where there is no such file."""
+    """Return the settings of pyvenv.cfg, names and values in lower case; None if there is no such file."""
     if text is None:
         return None
     rows = (line.partition("=") for line in text.splitlines())
@@ -51,7 +51,7 @@ def _settings(text: "Optional[str]") -> "Optional[Facts]":
 
 
 def _libstdcxx(host: "Host") -> "Optional[Facts]":
-    """Give the C++ library that a package would get, and what else bears its name; 6.0.33 offers GLIBCXX_3.4.33."""
+    """Return the C++ library that a package would get, and what else bears its name; 6.0.33 offers GLIBCXX_3.4.33."""
     loader = host.shared("loader.py")["Loader"](host)
     found: "List[Facts]" = loader.search("libstdc++.so.6", loader.program)
     if not found:

@@ -15,7 +15,7 @@ LINE = re.compile(r"^[ \t]{0,40}([A-Z][A-Z0-9_]*)=(\S+)", re.MULTILINE)
 
 
 def probe(host: "Host") -> "Answer":
-    """Give those that are set; None where none of them is."""
+    """Return those that are set; None if none of them is."""
     values = {name: host.env(name) for name in host.row["variables"]}
     seen = {name: value[:LONGEST] for name, value in values.items() if value}
     file = host.read(CONF, 65536) or ""

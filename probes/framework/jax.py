@@ -19,7 +19,7 @@ TEXT = 1 << 16
 
 
 def probe(host: "Host") -> "Answer":
-    """Give what is installed of JAX; None where neither jax nor jaxlib is."""
+    """Return what is installed of JAX; None if neither jax nor jaxlib is."""
     installed = host.shared("installed.py")
     copies = installed["find"](host)
     here = installed["versions"](copies)
@@ -45,7 +45,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def _build(jaxlib: str, plugins: "Dict[str, Optional[str]]") -> str:
-    """Give what the build computes on: the newest plugin's word, else that of an old jaxlib with everything in it."""
+    """Return what the build computes on: the newest plugin's word, else that of an old jaxlib with everything in it."""
     kinds = {match.group(1) for match in map(PLUGIN.match, plugins) if match}
     local = LOCAL.search(jaxlib.partition("+")[2])
     if kinds:
@@ -56,7 +56,7 @@ def _build(jaxlib: str, plugins: "Dict[str, Optional[str]]") -> str:
 def _entry_points(
     host: "Host", copies: "List[Facts]", plugins: "Dict[str, Optional[str]]"
 ) -> "Iterator[Tuple[str, str]]":
-    """Give name and module of each plugin that distributions announce to JAX."""
+    """Yield name and module of each plugin that distributions announce to JAX."""
     for copy in copies:
         if copy["name"] in plugins and copy["kind"] == "dist-info":
             text = host.read(copy["path"] + "/entry_points.txt", TEXT) or ""
@@ -68,14 +68,14 @@ def _entry_points(
 
 
 def _plugin_folders(host: "Host") -> "List[str]":
-    """Give the folders that JAX finds its plugins in: it looks for them by place as well as by announcement."""
+    """Return the folders that JAX finds its plugins in: it looks for them by place as well as by announcement."""
     return [path for entry in host.interpreter()["path"] for path in host.glob("%s/%s/[!_]*" % (entry, GROUP))]
 
 
 def _requires(
     host: "Host", copies: "List[Facts]", plugins: "Dict[str, Optional[str]]", here: "Dict[str, Optional[str]]"
 ) -> "Facts":
-    """Give what jax and its plugins require of each other and of NVIDIA's wheels, and what is installed of that."""
+    """Return what jax and its plugins require of each other and of NVIDIA's wheels, and what is installed of that."""
     requires: "Dict[str, str]" = {}
     required = host.shared("installed.py")["requirements"]
     for copy in reversed(copies):
@@ -85,7 +85,7 @@ def _requires(
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of importing jax and multiplying two matrices with a known product on its default device."""
+    """Return what came of importing jax and multiplying two matrices with a known product on its default device."""
     trial = host.shared("trial.py")
     # read when the backend starts; without it JAX takes three quarters of the GPU's memory from whoever works there
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -110,7 +110,7 @@ def exercise(host: "Host") -> "Answer":
 
 
 def _libraries(host: "Host") -> "Facts":
-    """Give the versions of the libraries that the CUDA plugin has loaded, as it tells them."""
+    """Return the versions of the libraries that the CUDA plugin has loaded, as it tells them."""
     found: "Facts" = {}
     for major in ("13", "12"):
         try:
@@ -125,7 +125,7 @@ def _libraries(host: "Host") -> "Facts":
 
 
 def _version(name: str, number: int) -> str:
-    """Give a library's number as a version: 13000 is CUDA 13.0, 91900 cuDNN 9.19.0, 130100 cuBLAS 13.1.0."""
+    """Return a library's number as a version: 13000 is CUDA 13.0, 91900 cuDNN 9.19.0, 130100 cuBLAS 13.1.0."""
     if name.startswith("cuda"):
         return "%d.%d" % (number // 1000, number % 1000 // 10)
     step = 1000 if number < 90000 else 10000  # noqa: PLR2004 - cuDNN 9 and cuBLAS 11 write the major higher up
@@ -133,7 +133,7 @@ def _version(name: str, number: int) -> str:
 
 
 def _multiply(host: "Host", kind: str, known: "List[List[List[int]]]") -> bool:
-    """Tell whether the product is right when the matrices are of this kind."""
+    """Return whether the product is right when the matrices are of this kind."""
     numpy = host.module("jax.numpy")
     left, right = (numpy.call("asarray", side, numpy.value(kind)) for side in known[:2])
     product = numpy.call("matmul", left, right).block_until_ready()

@@ -20,7 +20,7 @@ BEST = ("CUDA", "ROCM", "MIGraphX", "Dml", "OpenVINO", "CPU")  # TensorRT builds
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the package that an import would find and every distribution that claims it; None where there is none."""
+    """Return the package that an import would find and every distribution that claims it; None if there is none."""
     installed = host.shared("installed.py")
     copies = installed["find"](host)
     distributions = {name: version for name, version in installed["versions"](copies).items() if FLAVOUR.match(name)}
@@ -50,7 +50,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def _needed(host: "Host", place: str, providers: "List[str]") -> "Facts":
-    """Give the majors of CUDA and cuDNN that the CUDA providers are linked to, and where those would be found."""
+    """Return the majors of CUDA and cuDNN that the CUDA providers are linked to, and where those would be found."""
     loader = host.shared("loader.py")["Loader"](host)
     file = place + "/capi/libonnxruntime_providers_%s.so"
     roots = [file % name for name in ("cuda", "tensorrt") if name in providers]
@@ -69,7 +69,7 @@ def _needed(host: "Host", place: str, providers: "List[str]") -> "Facts":
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of a session on the best provider: 2x3 times 3x2, and the providers that took part."""
+    """Return what came of a session on the best provider: 2x3 times 3x2, and the providers that took part."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:
@@ -97,7 +97,7 @@ def exercise(host: "Host") -> "Answer":
 
 
 def model() -> bytes:
-    """Give an ONNX model that multiplies a (2x3) by b (3x2), as the bytes that protobuf would make of it.
+    """Return an ONNX model that multiplies a (2x3) by b (3x2), as the bytes that protobuf would make of it.
 
     Field numbers from onnx/onnx.proto: ModelProto, GraphProto, NodeProto, ValueInfoProto, TensorProto.
     """
@@ -109,7 +109,7 @@ def model() -> bytes:
 
 
 def _tensor(name: bytes, rows: int, columns: int) -> bytes:
-    """Give the description of a matrix of float32 (kind 1)."""
+    """Return the description of a matrix of float32 (kind 1)."""
     shape = b"".join(_field(1, _number(1, size)) for size in (rows, columns))
     return _field(1, name) + _field(2, _field(1, _number(1, 1) + _field(2, shape)))
 
@@ -123,5 +123,5 @@ def _number(number: int, value: int) -> bytes:
 
 
 def _varint(value: int) -> "List[int]":
-    """Give a number in groups of seven bits, lowest first, each but the last marked."""
+    """Return a number in groups of seven bits, lowest first, each but the last marked."""
     return [value] if value < 1 << 7 else [value & 0x7F | 0x80, *_varint(value >> 7)]

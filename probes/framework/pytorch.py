@@ -24,7 +24,7 @@ OWN = ("libtorch", "libc10", "libshm", "libcaffe2")
 
 
 def probe(host: "Host") -> "Answer":
-    """Give each copy of torch that the path leads to, the one that an import takes first."""
+    """Return each copy of torch that the path leads to, the one that an import takes first."""
     installed = host.shared("installed.py")
     copies = installed["find"](host)
     places = installed["places"](host, "torch")
@@ -45,7 +45,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def _copy(host: "Host", copies: "List[Facts]", place: str) -> "Facts":
-    """Give the facts of the package in one folder."""
+    """Return the facts of the package in one folder."""
     installed = host.shared("installed.py")
     source = host.read(place + "/version.py", TEXT)
     said = installed["literals"](source or "")
@@ -74,7 +74,7 @@ def _copy(host: "Host", copies: "List[Facts]", place: str) -> "Facts":
 
 
 def _accelerator(host: "Host", folders: "List[str]", said: "Facts") -> str:
-    """Give which GPUs the build is for: by the libraries that it ships, else by what its version file says."""
+    """Return which GPUs the build is for: by the libraries that it ships, else by what its version file says."""
     for name, library in BACKENDS.items():
         if any(host.exists(folder + "/" + library) for folder in folders):
             return name
@@ -84,7 +84,7 @@ def _accelerator(host: "Host", folders: "List[str]", said: "Facts") -> str:
 
 
 def _build(version: str, accelerator: str, said: "Facts") -> str:
-    """Give the tag of the build: that of the version where it bears one, else the one that the facts amount to."""
+    """Return the tag of the build: that of the version where it bears one, else the one that the facts amount to."""
     match = TAG.match(version.partition("+")[2])
     if match:
         return match.group(1)
@@ -96,7 +96,7 @@ def _build(version: str, accelerator: str, said: "Facts") -> str:
 
 
 def _archs(host: "Host", folders: "List[str]", accelerator: str) -> "Facts":
-    """Give the GPU architectures that the build has code for, from the text that ``get_arch_list`` would give."""
+    """Return the GPU architectures that the build has code for, from the text that ``get_arch_list`` would give."""
     if accelerator not in ARCHS:
         unread = "not known how to read them from a build for xpu" if accelerator == "xpu" else None
         return {"archs": [], "archs_unread": unread}
@@ -118,13 +118,13 @@ def _archs(host: "Host", folders: "List[str]", accelerator: str) -> "Facts":
 
 
 def _packed(host: "Host", folders: "List[str]") -> "List[str]":
-    """Give the targets for which a build for ROCm has rocBLAS's kernels, by the names of their files."""
+    """Return the targets for which a build for ROCm has rocBLAS's kernels, by the names of their files."""
     names = [name for folder in folders for name in host.list(folder + "/rocblas/library")]
     return sorted({match.group() for match in map(re.compile("gfx[0-9a-f]{3,4}").search, names) if match})
 
 
 def _pins(host: "Host", copies: "List[Facts]", record: "Optional[Facts]") -> "Facts":
-    """Give what the build requires of others, the exact ones apart, and which versions of those are installed.
+    """Return what the build requires of others, the exact ones apart, and which versions of those are installed.
 
     Builds for CUDA 13 require the metapackage cuda-toolkit, whose extras hold the exact versions: one step further.
     """
@@ -144,7 +144,7 @@ def _pins(host: "Host", copies: "List[Facts]", record: "Optional[Facts]") -> "Fa
 
 
 def _search(host: "Host", place: str, said: "Facts") -> "Facts":
-    """Give what the build needs from others: candidates for each name, in the order of loading.
+    """Return what the build needs from others: candidates for each name, in the order of loading.
 
     First what libtorch_global_deps.so needs, then what torch/__init__.py itself loads by path, then the rest; and what
     those load by name themselves (the parts of cuDNN).
@@ -171,7 +171,7 @@ def _search(host: "Host", place: str, said: "Facts") -> "Facts":
 
 
 def _preload(host: "Host", place: str, by_path: "Dict[str, str]", candidates: "Dict[str, Any]") -> "Dict[str, Any]":
-    """Give the candidates with what torch/__init__.py loads by path in front."""
+    """Return the candidates with what torch/__init__.py loads by path in front."""
     found = dict(candidates)
     for soname in set(by_path) & set(found):
         path = by_path[soname]
@@ -182,7 +182,7 @@ def _preload(host: "Host", place: str, by_path: "Dict[str, str]", candidates: "D
 
 
 def _preloaded(host: "Host", place: str, said: "Facts", first: "Facts") -> "Iterator[str]":
-    """Give the file of each library that this version's __init__.py loads by path from the wheels it finds.
+    """Yield the file of each library that this version's __init__.py loads by path from the wheels it finds.
 
     Its text says which: a list, a condition on where cudart was found, and one folder pattern for each entry of the
     path. It stops at the first that is required and missing. Read in torch 2.11.0, ``_load_global_deps``.
@@ -207,7 +207,7 @@ def _preloaded(host: "Host", place: str, said: "Facts", first: "Facts") -> "Iter
 
 
 def _wheel(host: "Host", folder: str, pattern: str, major: str) -> "Optional[str]":
-    """Give the file that the first entry of the path with any match holds."""
+    """Return the file that the first entry of the path with any match holds."""
     for entry in host.interpreter()["path"]:
         for inside in ("nvidia/" + folder, "nvidia/cu" + major, folder):
             found = host.glob("%s/%s/lib/%s" % (entry, inside, pattern))
@@ -217,7 +217,7 @@ def _wheel(host: "Host", folder: str, pattern: str, major: str) -> "Optional[str
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of importing torch and computing with it: matrix products and a convolution, all known."""
+    """Return what came of importing torch and computing with it: matrix products and a convolution, all known."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:
@@ -232,7 +232,7 @@ def exercise(host: "Host") -> "Answer":
         facts["ran"] = True
         trial["step"](host, facts, "launch")
         right = _multiply(torch, facts["device"], trial["matrices"]())
-        cudnn = torch.value("backends").cudnn.version()  # raises where another cuDNN was found than it was built with
+        cudnn = torch.value("backends").cudnn.version()  # raises if another cuDNN was found than it was built with
         facts["versions"]["cudnn"] = None if cudnn is None else _decode(cudnn)
         facts["ok"] = right and _convolve(torch, facts["device"])
         if gpu:
@@ -243,7 +243,7 @@ def exercise(host: "Host") -> "Answer":
 
 
 def _gpu(torch: "Library") -> "Tuple[str, Any]":
-    """Give name and module of the first kind of GPU that torch can use; None for the module where there is none."""
+    """Return name and module of the first kind of GPU that torch can use; None for the module where there is none."""
     for name in ("cuda", "xpu"):
         module = torch.value(name)
         if module is not None and module.is_available():
@@ -252,7 +252,7 @@ def _gpu(torch: "Library") -> "Tuple[str, Any]":
 
 
 def _versions(torch: "Library") -> "Dict[str, Optional[str]]":
-    """Give the versions that torch itself tells."""
+    """Return the versions that torch itself tells."""
     said = torch.value("version")
     nccl = torch.value("cuda").nccl.version() if hasattr(torch.value("_C"), "_nccl_version") else None
     return {
@@ -264,13 +264,13 @@ def _versions(torch: "Library") -> "Dict[str, Optional[str]]":
 
 
 def _decode(number: int) -> str:
-    """Give cuDNN's number as a version: 91900 is 9.19.0, 8902 is 8.9.2."""
+    """Return cuDNN's number as a version: 91900 is 9.19.0, 8902 is 8.9.2."""
     step = 10000 if number >= 90000 else 1000  # noqa: PLR2004 - cuDNN 9 changed its encoding
     return "%d.%d.%d" % (number // step, number % step // 100, number % 100)
 
 
 def _reason(torch: "Library") -> "Optional[str]":
-    """Give why a GPU build sees no GPU, in its own words."""
+    """Return why a GPU build sees no GPU, in its own words."""
     try:
         torch.value("cuda").init()
     except Exception as error:  # noqa: BLE001 - the words are the fact
@@ -279,7 +279,7 @@ def _reason(torch: "Library") -> "Optional[str]":
 
 
 def _multiply(torch: "Library", device: str, known: "Tuple[object, object, List[List[int]]]") -> bool:
-    """Tell whether the product is right in float32, and on a GPU in float16 (every GPU has it, not every CPU)."""
+    """Return whether the product is right in float32, and on a GPU in float16 (every GPU has it, not every CPU)."""
     left, right = (torch.call("tensor", side) for side in known[:2])
     for kind in [torch.value("float32")] + ([torch.value("float16")] if device != "cpu" else []):
         product = torch.call("matmul", left.to(device, kind), right.to(device, kind))
@@ -289,7 +289,7 @@ def _multiply(torch: "Library", device: str, known: "Tuple[object, object, List[
 
 
 def _convolve(torch: "Library", device: str) -> bool:
-    """Tell whether a convolution is right; with a stride of two no algorithm is taken that rounds (Winograd, FFT)."""
+    """Return whether a convolution is right; with a stride of two no algorithm is taken that rounds (Winograd, FFT)."""
     image = torch.call("arange", 81).to(device, torch.value("float32")).reshape(1, 1, 9, 9)
     kernel = torch.call("ones", 1, 1, 3, 3).to(device, torch.value("float32"))
     answer = torch.call("conv2d", image, kernel, None, 2)

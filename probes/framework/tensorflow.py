@@ -21,7 +21,7 @@ TEXT = 1 << 16
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the package that an import would find, with all distributions that claim it; None where there is none."""
+    """Return the package that an import would find, with all distributions that claim it; None if there is none."""
     installed = host.shared("installed.py")
     copies = [copy for copy in installed["find"](host) if NAMES.fullmatch(copy["name"])]
     place = next(iter(installed["places"](host, "tensorflow")), None)
@@ -43,7 +43,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def built(said: "Facts", distributions: "Facts") -> "Facts":
-    """Give build, CUDA, cuDNN and GPU code as the build's own words have them."""
+    """Return build, CUDA, cuDNN and GPU code as the build's own words have them."""
     cuda, cudnn = _text(said.get("cuda_version")), _text(said.get("cudnn_version"))
     kinds = [kind for kind in ("cuda", "rocm") if said.get("is_%s_build" % kind) is True]
     accelerator = kinds[0] if kinds else "cpu" if said else None
@@ -62,7 +62,7 @@ def built(said: "Facts", distributions: "Facts") -> "Facts":
 
 
 def pairs(text: str) -> "Facts":
-    """Give what the call that ``build_info`` is assigned holds; nothing is run, and what is no literal is left out."""
+    """Return what the call that ``build_info`` is assigned holds; nothing is run and what is no literal is left out."""
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -80,7 +80,7 @@ def pairs(text: str) -> "Facts":
 
 
 def plugins(host: "Host", place: str) -> "List[str]":
-    """Give the pluggable devices that lie beside the package (DirectML, Metal, Intel)."""
+    """Return the pluggable devices that lie beside the package (DirectML, Metal, Intel)."""
     return host.list(place[: -len("/tensorflow")] + "/tensorflow-plugins")
 
 
@@ -89,7 +89,7 @@ def _text(held: object) -> "Optional[str]":
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of importing TensorFlow and multiplying two matrices with a known product on its first GPU."""
+    """Return what came of importing TensorFlow and multiplying two matrices with a known product on its first GPU."""
     trial = host.shared("trial.py")
     trial["variables"](TF_FORCE_GPU_ALLOW_GROWTH="true")  # without it TensorFlow takes nearly all of the GPU's memory
 

@@ -31,7 +31,7 @@ FIRST = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so", "libc10_cuda.so",
 
 
 def probe(host: "Host") -> "Answer":
-    """Give each extension with the names that it misses; None where no torch is installed, or none is built on it."""
+    """Return each extension with the names that it misses; None if no torch is installed, or none is built on it."""
     torch = next(iter(host.shared("installed.py")["places"](host, "torch")), None)
     if torch is None or not host.exists(torch + "/lib/libtorch_cpu.so"):
         return None
@@ -49,7 +49,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def candidates(host: "Host", first: str) -> "Iterator[str]":
-    """Give library files that may be extensions, those beside torch first; torch's own are none."""
+    """Yield library files that may be extensions, those beside torch first; torch's own are none."""
     sites = [entry.rstrip("/") for entry in host.interpreter()["path"] if entry.endswith("-packages")]
     for site in dict.fromkeys([first, *sites]):
         names = host.list(site)
@@ -62,7 +62,7 @@ def candidates(host: "Host", first: str) -> "Iterator[str]":
 
 
 def compared(host: "Host", path: str, needed: "List[str]", folder: str, known: "Dict[str, Any]") -> "Facts":
-    """Give one extension: which of torch's libraries and names it misses, and the CUDA that it is linked to."""
+    """Return one extension: which of torch's libraries and names it misses, and the CUDA that it is linked to."""
     parts = [name for name in needed if TORCH.match(name)]
     absent = [name for name in parts if not host.exists(folder + "/" + name) and not beside(host, path, name)]
     facts: "Facts" = {
@@ -92,7 +92,7 @@ def compared(host: "Host", path: str, needed: "List[str]", folder: str, known: "
 
 
 def libraries(host: "Host", folder: str) -> "List[str]":
-    """Give torch's own libraries, those first that offer most."""
+    """Return torch's own libraries, those first that offer most."""
     names = [name for name in host.list(folder) if TORCH.fullmatch(name)]
     order = {name: place for place, name in enumerate(FIRST)}
     return [folder + "/" + name for name in sorted(names, key=lambda name: order.get(name, len(FIRST)))]
@@ -101,7 +101,7 @@ def libraries(host: "Host", folder: str) -> "List[str]":
 def unoffered(
     host: "Host", names: "List[bytes]", paths: "List[str]", known: "Dict[str, Any]"
 ) -> "Optional[List[bytes]]":
-    """Give the names that none of the libraries offers; None where a library cannot be read that might."""
+    """Return the names that none of the libraries offers; None if a library cannot be read that might."""
     left, unread = names, False
     for path in paths:
         if not left:
@@ -116,7 +116,7 @@ def unoffered(
 
 
 def beside(host: "Host", path: str, name: str) -> "Optional[str]":
-    """Give where a library lies that an extension brings along: in its own folder, or where its runpath leads."""
+    """Return where a library lies that an extension brings along: in its own folder, or where its runpath leads."""
     own = os.path.dirname(path)
     said = host.elf(path) or {"rpath": [], "runpath": []}
     for folder in [own, own + "/lib", *said["rpath"], *said["runpath"]]:
@@ -127,7 +127,7 @@ def beside(host: "Host", path: str, name: str) -> "Optional[str]":
 
 
 def owner(host: "Host", path: str) -> "Facts":
-    """Give distribution and version of an extension, where its folder bears the distribution's name."""
+    """Return distribution and version of an extension, where its folder bears the distribution's name."""
     installed = host.shared("installed.py")
     versions = installed["versions"](installed["find"](host))
     folder = installed["normal"](os.path.basename(os.path.dirname(path)))

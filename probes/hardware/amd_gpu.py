@@ -22,7 +22,7 @@ LIMITS = {"crit": "limit_c", "emergency": "shutdown_c"}
 
 
 def probe(host: "Host") -> "Answer":
-    """Give every GPU: those of KFD in its order, partitions each, then those on the bus that KFD does not list."""
+    """Return every GPU: those of KFD in its order, partitions each, then those on the bus that KFD does not list."""
     amd = host.shared("amd.py")
     bus, nodes = amd["on_bus"](host), amd["nodes"](host)
     if not bus and not nodes:
@@ -38,7 +38,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def home(pci: "Optional[str]", known: "List[str]") -> "Optional[str]":
-    """Give the device that a node belongs to: its own, or for a partition that of the whole GPU, its function 0."""
+    """Return the device that a node belongs to: its own, or for a partition that of the whole GPU, its function 0."""
     first = pci[:-1] + "0" if pci else None
     return first if first in known else pci
 
@@ -47,7 +47,7 @@ def home(pci: "Optional[str]", known: "List[str]") -> "Optional[str]":
 
 
 def of_node(host: "Host", node: "Dict[str, Any]") -> "Facts":
-    """Give what KFD's node says of the GPU: target, units, local memory and caches."""
+    """Return what KFD's node says of the GPU: target, units, local memory and caches."""
     each = node.get("simd_per_cu") or 0
     folder = "%s/%d" % (host.shared("amd.py")["NODES"], node["node"])
     minor = node.get("drm_render_minor") or None
@@ -70,7 +70,7 @@ def of_node(host: "Host", node: "Dict[str, Any]") -> "Facts":
 
 
 def caches(host: "Host", folder: str) -> "Facts":
-    """Give the sizes of the second and third level (AMD's Infinity Cache) of one node."""
+    """Return the sizes of the second and third level (AMD's Infinity Cache) of one node."""
     numbers = host.shared("amd.py")["numbers"]
     names = sorted((name for name in host.list(folder + "/caches") if name.isdecimal()), key=int)[-MOST_CACHES:]
     said = [numbers(host.read("%s/caches/%s/properties" % (folder, name), 1 << 14) or "") for name in names]
@@ -79,7 +79,7 @@ def caches(host: "Host", folder: str) -> "Facts":
 
 
 def banks(host: "Host", folder: str) -> "Facts":
-    """Give the memory that KFD has for the GPU: its own, or of an integrated one the share of the machine's."""
+    """Return the memory that KFD has for the GPU: its own, or of an integrated one the share of the machine's."""
     numbers = host.shared("amd.py")["numbers"]
     said = [numbers(host.read("%s/mem_banks/%d/properties" % (folder, bank), 4096) or "") for bank in (0, 1)]
     total = sum(one.get("size_in_bytes", 0) for one in said)
@@ -95,7 +95,7 @@ def banks(host: "Host", folder: str) -> "Facts":
 
 
 def whole(host: "Host", pci: "Optional[str]", facts: "Facts") -> "Facts":
-    """Give the GPU with what its device tells; what is not there stays away or null."""
+    """Return the GPU with what its device tells; what is not there stays away or null."""
     amd = host.shared("amd.py")
     device = "%s/%s" % (amd["DEVICES"], pci)
     driver = host.link(device + "/driver") if pci else None
@@ -119,14 +119,14 @@ def whole(host: "Host", pci: "Optional[str]", facts: "Facts") -> "Facts":
 
 
 def memory(host: "Host", device: str) -> "Facts":
-    """Give the GPU's memory in MiB: its own, and what it may take of the machine's (GTT)."""
+    """Return the GPU's memory in MiB: its own, and what it may take of the machine's (GTT)."""
     names = ("vram_total", "vram_used", "gtt_total", "gtt_used")
     said = {name: number_of(host, "%s/mem_info_%s" % (device, name)) for name in names}
     return {name + "_mib": None if value is None else value // MIB for name, value in said.items()}
 
 
 def link(host: "Host", device: str) -> "Facts":
-    """Give speed (GT/s) and lanes now and at most. ``slot`` is the driver's own word of the way to the processor.
+    """Return speed (GT/s) and lanes now and at most. ``slot`` is the driver's own word of the way to the processor.
 
     A card with a switch of its own shows the short way to that in current_link_*, which is always at its best.
     """
@@ -144,13 +144,13 @@ def link(host: "Host", device: str) -> "Facts":
 
 
 def speed(text: "Optional[str]") -> "Optional[float]":
-    """Give gigatransfers a second ("16.0 GT/s PCIe" is 16.0), or None ("Unknown")."""
+    """Return gigatransfers a second ("16.0 GT/s PCIe" is 16.0), or None ("Unknown")."""
     found = re.match(r"(\d{1,3}(?:\.\d{1,3})?) GT/s", text or "")
     return float(found.group(1)) if found else None
 
 
 def clocks(host: "Host", device: str) -> "Facts":
-    """Give the clocks of core and memory: now (the starred level) and the highest level."""
+    """Return the clocks of core and memory: now (the starred level) and the highest level."""
     seen = {}
     for name, file in (("core", "pp_dpm_sclk"), ("memory", "pp_dpm_mclk")):
         rows = LEVELS.findall(host.read("%s/%s" % (device, file), 4096) or "")
@@ -161,7 +161,7 @@ def clocks(host: "Host", device: str) -> "Facts":
 
 
 def ras(host: "Host", device: str) -> "Facts":
-    """Give uncorrected and corrected errors of each block since the driver was loaded, and pages taken out of use."""
+    """Return uncorrected and corrected errors of each block since the driver was loaded, and pages taken out of use."""
     blocks: "Dict[str, Facts]" = {}
     for name in host.list(device + "/ras"):
         found = re.match(r"(\w+)_err_count$|aca_(\w+)$", name)
@@ -178,12 +178,12 @@ def ras(host: "Host", device: str) -> "Facts":
 
 
 def read(host: "Host", device: str, name: str) -> str:
-    """Give the text of a file of RAS, empty where it cannot be read."""
+    """Return the text of a file of RAS, empty if it cannot be read."""
     return host.read("%s/ras/%s" % (device, name), 4096) or ""
 
 
 def sensors(host: "Host", device: str) -> "Facts":
-    """Give temperatures in degrees with their limits, and watts, from the device's hwmon folder."""
+    """Return temperatures in degrees with their limits, and watts, from the device's hwmon folder."""
     folder = next(iter(host.glob(device + "/hwmon/hwmon*")), None)
     heat: "Facts" = {}
     power: "Facts" = {"watts": None, "limit_watts": None}
@@ -205,6 +205,6 @@ def sensors(host: "Host", device: str) -> "Facts":
 
 
 def number_of(host: "Host", path: str) -> "Optional[int]":
-    """Give a file that holds one whole number, or None."""
+    """Return a file that holds one whole number, or None."""
     text = (host.read(path, 64) or "").strip()
     return int(text) if re.fullmatch(r"-?\d{1,18}", text) else None

@@ -28,7 +28,7 @@ HEALTH = {"degraded_bandwidth": 0, "route_recovery": 2, "route_unhealthy": 4, "a
 
 
 def named(words: str, start: int = 0) -> "Write":
-    """Give what names a number, counted from ``start``; one that has no name yet is named by itself."""
+    """Return what names a number, counted from ``start``; one that has no name yet is named by itself."""
     names = dict(enumerate(words.split(), start))
     return lambda number: names.get(number, str(number))
 
@@ -55,13 +55,13 @@ def watts(milliwatts: int) -> float:
 
 
 def events(mask: int) -> "Tuple[int, List[str]]":
-    """Give the mask of clock event reasons and the name of each; a bit without one is named in hexadecimal."""
+    """Return the mask of clock event reasons and the name of each; a bit without one is named in hexadecimal."""
     bits = [bit for bit in range(64) if mask >> bit & 1]
     return mask, [hex(1 << bit) if event(bit) == str(bit) else event(bit) for bit in bits]
 
 
 def each(write: "Write") -> "Write":
-    """Give what writes every part of an answer."""
+    """Return what writes every part of an answer."""
     return lambda parts: [write(part) for part in parts]
 
 
@@ -72,7 +72,7 @@ def sram(record: "Any") -> "Tuple[Any, ...]":
 
 
 def fabric(record: "Any") -> "Facts":
-    """Give how the GPU stands with its NVLink fabric; the health mask has two bits a matter: 1 is yes, 2 is no."""
+    """Return how the GPU stands with its NVLink fabric; the health mask has two bits a matter: 1 is yes, 2 is no."""
     start = type(record).clusterUuid.offset  # read as bytes: nvidia-ml-py before 13 takes them for text
     unit = bytes(record)[start : start + 16].hex()
     health = {matter: {1: True, 2: False}.get(record.healthMask >> shift & 3) for matter, shift in HEALTH.items()}
@@ -213,7 +213,7 @@ def instances(reading: "Any") -> None:
 
 
 def processes(host: "Host", reading: "Any") -> "Iterator[Facts]":
-    """Give who uses the GPU; a number without a name belongs to no process that is seen from here."""
+    """Yield who uses the GPU; a number without a name belongs to no process that is seen from here."""
     for kind, word in KINDS.items():
         listed, why = reading.nvml.ask("nvmlDeviceGet%sRunningProcesses" % word, reading.handle)
         if why:
@@ -225,7 +225,7 @@ def processes(host: "Host", reading: "Any") -> "Iterator[Facts]":
 
 
 def mps(host: "Host", processes: "List[Facts]") -> "Facts":
-    """Give what is seen of the Multi-Process Service: its folder, its control daemon, its servers and clients here."""
+    """Return what is seen of the Multi-Process Service: its folder, control daemon, servers and clients here."""
     folder = host.env("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps"  # noqa: S108 - NVIDIA's default
     said = (host.read(folder + "/nvidia-cuda-mps-control.pid", 32) or "").strip()
     comm = host.read("/proc/%s/comm" % said, 64) if said.isdecimal() else None
@@ -238,7 +238,7 @@ def mps(host: "Host", processes: "List[Facts]") -> "Facts":
 
 
 def gpu(host: "Host", nvml: "Any", index: int) -> "Facts":
-    """Give one GPU: failed where it cannot be had or tells nobody which it is, or where any answer says it is lost."""
+    """Return one GPU: failed if it has no handle or no identity, or if any answer says that it is lost."""
     facts = {"key": "index %d" % index, "index": index}  # type: Facts
     try:
         handle = nvml.library.call("nvmlDeviceGetHandleByIndex", index)
@@ -256,7 +256,7 @@ def gpu(host: "Host", nvml: "Any", index: int) -> "Facts":
 
 
 def read(host: "Host", reading: "Any") -> "Any":
-    """Give the reading with everything asked."""
+    """Return the reading with everything asked."""
     place = host.shared("nvml.py")["place"]
     reading.ask("pci device_id", "PciInfo", write=lambda info: (place(info), "0x%04x" % (info.pciDeviceId >> 16)))
     for names, function, args, write in QUESTIONS:

@@ -25,7 +25,7 @@ COUNTERS = (
 
 
 def probe(host: "Host") -> "Answer":
-    """Return every port of every card; None where there is none."""
+    """Return every port of every card; None if there is none."""
     cards = [name for name in host.list(CARDS) if re.fullmatch(r"[\w.-]{1,60}", name)][:MOST_CARDS]
     return [port for card in cards for port in ports(host, card)] or None
 
@@ -71,5 +71,5 @@ def word(host: "Host", path: str) -> "Optional[str]":
 
 
 def number(text: "Optional[str]") -> "Optional[int]":
-    """Return a whole number, or None where the text is none."""
+    """Return a whole number, or None if the text is none."""
     return int(text) if text and re.fullmatch(r"-?[0-9]{1,18}", text) else None

@@ -10,7 +10,7 @@ MOST_LINKS = 1024  # reads in all: eight MI300X in eight partitions each have 40
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the links between GPUs; None where there is no AMD GPU or none of its links is one."""
+    """Return the links between GPUs; None if there is no AMD GPU or none of its links is one."""
     amd = host.shared("amd.py")
     nodes = amd["nodes"](host)
     names = {node["node"]: node["pci"] or "node %d" % node["node"] for node in nodes}

@@ -22,12 +22,12 @@ ASLEEP = "D3cold"  # to read a clock would wake the GPU
 
 
 def probe(host: "Host") -> "Answer":
-    """Give every Intel GPU on the bus; None where there is none."""
+    """Return every Intel GPU on the bus; None if there is none."""
     return [card(host, name) for name in host.list(DEVICES) if is_gpu(host, name)] or None
 
 
 def is_gpu(host: "Host", name: str) -> bool:
-    """Tell whether a PCI device is a display of Intel's."""
+    """Return whether a PCI device is a display of Intel's."""
     class_ = host.read("%s/%s/class" % (DEVICES, name), 64)
     if class_ is not None and not class_.startswith("0x03"):
         return False
@@ -36,12 +36,12 @@ def is_gpu(host: "Host", name: str) -> bool:
 
 
 def fields(host: "Host", name: str) -> "Dict[str, str]":
-    """Give what the kernel says of a PCI device in one file: driver, class, numbers."""
+    """Return what the kernel says of a PCI device in one file: driver, class, numbers."""
     return dict(FIELD.findall(host.read("%s/%s/uevent" % (DEVICES, name), 4096) or ""))
 
 
 def card(host: "Host", name: str) -> "Facts":
-    """Give one GPU."""
+    """Return one GPU."""
     said, device = fields(host, name), "%s/%s" % (DEVICES, name)
     nodes = host.list(device + "/drm")
     cards = [node for node in nodes if node.startswith("card")]
@@ -72,7 +72,7 @@ def card(host: "Host", name: str) -> "Facts":
 
 
 def access(host: "Host", node: str) -> "Facts":
-    """Give a render node, its owner, and whether this process may read and write it."""
+    """Return a render node, its owner, and whether this process may read and write it."""
     path = "/dev/dri/" + node
     seen = host.stat(path)
     row = {name: (seen or {}).get(name) for name in ("mode", "uid", "gid", "readable", "writable")}
@@ -81,14 +81,14 @@ def access(host: "Host", node: str) -> "Facts":
 
 
 def memory(host: "Host", device: str, node: "Optional[str]") -> "Optional[int]":
-    """Give the GPU's own memory: what xe says of each tile, or i915 as DKMS builds it; None where neither does."""
+    """Return the GPU's own memory: what xe says of each tile, or i915 as DKMS builds it; None if neither does."""
     tiles = [whole(word(host, path)) for path in host.glob(device + "/tile[0-9]*/physical_vram_size_bytes")]
     told = [size for size in tiles if size]
     return sum(told) if told else whole(word(host, node + "/lmem_total_bytes")) if node else None
 
 
 def window(resource: str) -> "Optional[int]":
-    """Give the size of the window onto the GPU's memory (the third line), which Resizable BAR makes as large as it."""
+    """Return the size of the window onto the GPU's memory (the third line), as large as it with Resizable BAR."""
     row = resource.splitlines()[2:3]
     found = re.match(r"0x([0-9a-f]{1,16}) 0x([0-9a-f]{1,16}) 0x", row[0]) if row else None
     first, last = (int(text, 16) for text in found.groups()) if found else (0, 0)
@@ -96,7 +96,7 @@ def window(resource: str) -> "Optional[int]":
 
 
 def link(host: "Host", name: str) -> "Optional[Facts]":
-    """Give the card's link to the machine: speeds in GT/s, widths in lanes; None for a GPU that has none.
+    """Return the card's link to the machine: speeds in GT/s, widths in lanes; None for a GPU that has none.
 
     Cards from Alchemist on carry a switch: the GPU itself then always says 2.5 GT/s on one lane, and the link to the
     machine is that of the switch, two bridges up.
@@ -115,7 +115,7 @@ def link(host: "Host", name: str) -> "Optional[Facts]":
 
 
 def ends(host: "Host", name: str) -> "Facts":
-    """Give speed and width of a device's link, now and at most."""
+    """Return speed and width of a device's link, now and at most."""
     told = {key: word(host, "%s/%s/%s" % (DEVICES, name, file)) for key, file in LINK.items()}
     speeds = {key: re.match(r"(\d{1,3}(?:\.\d{1,3})?) GT/s", told[key] or "") for key in ("speed", "max_speed")}
     return {
@@ -135,7 +135,7 @@ LINK = {
 
 
 def clocks(host: "Host", device: str, node: "Optional[str]") -> "Iterator[Facts]":
-    """Give the clocks of each part of the GPU in MHz, as xe has them, as i915 has them, or as it had them before."""
+    """Yield the clocks of each part of the GPU in MHz, as xe has them, as i915 has them, or as it had them before."""
     for folder in host.glob(device + "/tile[0-9]*/gt[0-9]*/freq0"):
         part = "/".join(folder.split("/")[-3:-1])
         rows = {name.lower(): whole(word(host, "%s/%s_freq" % (folder, name.lower()))) for name in CLOCKS}
@@ -149,7 +149,7 @@ def clocks(host: "Host", device: str, node: "Optional[str]") -> "Iterator[Facts]
 
 
 def firmware(host: "Host", name: str, cards: "List[str]") -> "Facts":
-    """Give file, state and version of the GPU's two firmwares, where the kernel's debug folder may be read."""
+    """Return file, state and version of the GPU's two firmwares, where the kernel's debug folder may be read."""
     told: "Facts" = {}
     for kind in ("guc", "huc") if cards else ():
         for at in dict.fromkeys([name, cards[0][len("card") :]]):
@@ -163,7 +163,7 @@ def firmware(host: "Host", name: str, cards: "List[str]") -> "Facts":
 
 
 def loaded(text: str) -> "Dict[str, Optional[str]]":
-    """Give what the kernel prints of a firmware."""
+    """Return what the kernel prints of a firmware."""
     found: "Dict[str, Any]" = {
         "file": re.search(r"firmware: (\S{1,200})", text),
         "state": re.search(r"^[ \t]*status: ([A-Z ]{1,40}?)[ \t]*$", text, re.MULTILINE),
@@ -173,7 +173,7 @@ def loaded(text: str) -> "Dict[str, Optional[str]]":
 
 
 def survivability(host: "Host", device: str) -> "Optional[Facts]":
-    """Give that xe holds the card in survivability mode, with its own words where they may be read; None: it does not.
+    """Return that xe holds the card in survivability mode, with its reason if readable; None if it does not.
 
     The file is there in that mode alone, and only root may read it.
     """
@@ -188,17 +188,17 @@ def survivability(host: "Host", device: str) -> "Optional[Facts]":
 
 
 def word(host: "Host", path: str) -> "Optional[str]":
-    """Give a file of one word, or None."""
+    """Return a file of one word, or None."""
     return (host.read(path, 4096) or "").strip() or None
 
 
 def whole(text: "Optional[str]") -> "Optional[int]":
-    """Give a whole number, hexadecimal as xe writes sizes or decimal; None where the text is none."""
+    """Return a whole number, hexadecimal as xe writes sizes or decimal; None if the text is none."""
     if text and re.fullmatch(r"0x[0-9a-fA-F]{1,16}", text):
         return int(text, 16)
     return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def flag(text: "Optional[str]") -> "Optional[bool]":
-    """Give yes or no as the kernel writes it, or None."""
+    """Return yes or no as the kernel writes it, or None."""
     return {"0": False, "1": True}.get(text or "")

@@ -42,12 +42,12 @@ FIELDS = (
 
 
 def named(names: "Dict[int, str]") -> "Callable[[int], str]":
-    """Give what names a number; one that has no name here is named by itself."""
+    """Return what names a number; one that has no name here is named by itself."""
     return lambda number: names.get(number, str(number))
 
 
 def rate(coded: int) -> float:
-    """Give a bit error rate from nvml.h's code for it: bits 8 to 11 times ten to the minus bits 0 to 7."""
+    """Return a bit error rate from nvml.h's code for it: bits 8 to 11 times ten to the minus bits 0 to 7."""
     return float("%de-%d" % (coded >> 8 & 15, coded & 255))
 
 
@@ -98,26 +98,26 @@ class Gpu:
         self.unavailable.update(("topology.%s.%s" % (key, fact), why) for fact, why in pair.unavailable.items())
 
     def active(self) -> "List[Facts]":
-        """Give the links that are up."""
+        """Return the links that are up."""
         return [link for link in self.links if link["active"]]
 
     def to_switches(self) -> int:
-        """Give how many links that are up lead to a switch."""
+        """Return how many links that are up lead to a switch."""
         return sum(1 for link in self.active() if link["remote"]["type"] == "switch")
 
     def without(self) -> "Optional[str]":
-        """Give why this GPU has no links, or None where it has, or where nobody can say."""
+        """Return why this GPU has no links, or None if it has, or where nobody can say."""
         if self.links or self.wrong():
             return None
         return "GPU %d: %s" % (self.index, (self.refused or ["NVML counts no links"])[0])
 
     def wrong(self) -> "Optional[str]":
-        """Give what keeps the links from being seen."""
+        """Return what keeps the links from being seen."""
         odd = [why for why in self.refused if not why.startswith(LACKING)]
         return self.lost or (odd[0] if odd and not self.links else None)
 
     def facts(self) -> "Facts":
-        """Give everything that was seen of it."""
+        """Return everything that was seen of it."""
         facts: "Facts" = {"key": self.reading.said.get("uuid") or "index %d" % self.index, "index": self.index}
         facts.update(links=self.links, active=len(self.active()), total=len(self.links), topology=self.topology)
         facts["unavailable"] = self.unavailable
@@ -129,7 +129,7 @@ class Gpu:
 
 
 def details(link: "Any", number: int, place: "Callable[[Any], str]") -> "Facts":
-    """Give one link; of its errors those alone that its generation counts."""
+    """Return one link; of its errors those alone that its generation counts."""
     link.ask("version", "NvLinkVersion", number, write=named(VERSIONS))
     link.ask("remote.type", "NvLinkRemoteDeviceType", number, write=named(ENDS))
     link.ask("remote.pci", "NvLinkRemotePciInfo", number, write=place)

@@ -19,7 +19,7 @@ NODE = re.compile(r"nvidia-nvswitch(?:ctl|\d{1,3})")
 
 
 def probe(host: "Host") -> "Answer":
-    """Give each switch on the bus with its driver, and the nodes of all; None where there is none."""
+    """Return each switch on the bus with its driver, and the nodes of all; None if there is none."""
     places = [name for name in host.list(DEVICES) if is_switch(host, name)]
     nodes = [node(host, name) for name in host.list("/dev") if NODE.fullmatch(name)]
     listed = host.list(LISTED)
@@ -29,13 +29,13 @@ def probe(host: "Host") -> "Answer":
 
 
 def is_switch(host: "Host", name: str) -> bool:
-    """Tell whether a function on the bus is an NVSwitch."""
+    """Return whether a function on the bus is an NVSwitch."""
     class_ = word(host, name, "class") or ""
     return class_.startswith(BRIDGE) and word(host, name, "vendor") == VENDOR
 
 
 def describe(host: "Host", name: str) -> "Facts":
-    """Give what the bus says of one switch."""
+    """Return what the bus says of one switch."""
     driver = host.link("%s/%s/driver" % (DEVICES, name))
     numa = word(host, name, "numa_node") or ""
     return {
@@ -48,12 +48,12 @@ def describe(host: "Host", name: str) -> "Facts":
 
 
 def node(host: "Host", name: str) -> "Facts":
-    """Give a device node and whether this process may use it."""
+    """Return a device node and whether this process may use it."""
     seen = host.stat("/dev/" + name) or {}
     return {"path": "/dev/" + name, **{fact: seen.get(fact) for fact in ("mode", "readable", "writable")}}
 
 
 def word(host: "Host", name: str, file: str) -> "Optional[str]":
-    """Give a file of one word, or None."""
+    """Return a file of one word, or None."""
     words: "List[str]" = (host.read("%s/%s/%s" % (DEVICES, name, file), 64) or "").split()
     return words[0] if words else None

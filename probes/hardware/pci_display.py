@@ -22,7 +22,7 @@ BARS = 6  # the first six lines of "resource" are the device's windows
 
 
 def probe(host: "Host") -> "Answer":
-    """Give every GPU, accelerator and NVSwitch on the bus; None where there is no bus or none of them on it."""
+    """Return every GPU, accelerator and NVSwitch on the bus; None if there is no bus or none of them on it."""
     names = functions(host)
     rows = [describe(host, name) for name in names if wanted(host, name)]
     if not any(row["vendor"] in MAKERS for row in rows):
@@ -31,7 +31,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def functions(host: "Host") -> "List[str]":
-    """Give the names of all functions of devices on the bus; raises OSError where nobody can see them."""
+    """Return the names of all functions of devices on the bus; raises OSError if nobody can see them."""
     names: "List[str]" = host.list(DEVICES)
     if not names and host.why(DEVICES) not in {"not asked", "missing"}:
         raise OSError("%s: %s" % (DEVICES, host.why(DEVICES)))
@@ -49,13 +49,13 @@ def sure(host: "Host", names: "List[str]") -> None:
 
 
 def odd(host: "Host", name: str) -> "List[str]":
-    """Give the files without which nobody can tell whether this function is a GPU, and whose."""
+    """Return the files without which nobody can tell whether this function is a GPU, and whose."""
     files = ["class"] + (["vendor"] if wanted(host, name) else [])
     return ["%s/%s/%s" % (DEVICES, name, file) for file in files if not NUMBER.fullmatch(word(host, name, file) or "")]
 
 
 def wanted(host: "Host", name: str) -> bool:
-    """Tell whether this function of a device is a display, a processing accelerator or an NVSwitch."""
+    """Return whether this function of a device is a display, a processing accelerator or an NVSwitch."""
     class_ = word(host, name, "class") or ""
     return class_.startswith((DISPLAY, ACCELERATOR)) or (
         class_.startswith(NVSWITCH[1]) and word(host, name, "vendor") == NVSWITCH[0]
@@ -63,7 +63,7 @@ def wanted(host: "Host", name: str) -> bool:
 
 
 def describe(host: "Host", name: str) -> "Facts":
-    """Give what the bus says of one function."""
+    """Return what the bus says of one function."""
     vendor = word(host, name, "vendor")
     driver = host.link("%s/%s/driver" % (DEVICES, name))
     group = host.link("%s/%s/iommu_group" % (DEVICES, name))
@@ -89,7 +89,7 @@ def describe(host: "Host", name: str) -> "Facts":
 
 
 def link(host: "Host", name: str) -> "Facts":
-    """Give speeds in GT/s and widths in lanes: now, and the most of this end; None where that is not told."""
+    """Return speeds in GT/s and widths in lanes: now, and the most of this end; None if that is not told."""
     return {
         "speed": speed(word(host, name, "current_link_speed")),
         "width": number(word(host, name, "current_link_width")),
@@ -99,19 +99,19 @@ def link(host: "Host", name: str) -> "Facts":
 
 
 def above(host: "Host", name: str) -> "List[str]":
-    """Give the bridges between the device and the root of its bus, the nearest first."""
+    """Return the bridges between the device and the root of its bus, the nearest first."""
     parts = host.real("%s/%s" % (DEVICES, name)).split("/")[:-1]
     return [part for part in reversed(parts) if ADDRESS.fullmatch(part)]
 
 
 def errors(host: "Host", name: str, kind: str) -> "Optional[int]":
-    """Give how many errors of this kind the device has reported since the start, or None where it does not count."""
+    """Return how many errors of this kind the device has reported since the start, or None if it does not count."""
     found = TOTAL.search(host.read("%s/%s/aer_dev_%s" % (DEVICES, name, kind), 4096) or "")
     return int(found.group(1)) if found else None
 
 
 def bars(text: str) -> "List[Facts]":
-    """Give the size of each window that the device asks for, and whether there was room for it."""
+    """Return the size of each window that the device asks for, and whether there was room for it."""
     rows = [row.split() for row in text.splitlines()[:BARS]]
     ranges = [
         [int(value, 16) for value in row] for row in rows if re.fullmatch(r"(0x[0-9a-f]{1,16} ?){3}", " ".join(row))
@@ -120,16 +120,16 @@ def bars(text: str) -> "List[Facts]":
 
 
 def word(host: "Host", name: str, file: str) -> "Optional[str]":
-    """Give a file of one word, or None."""
+    """Return a file of one word, or None."""
     return (host.read("%s/%s/%s" % (DEVICES, name, file), 4096) or "").strip() or None
 
 
 def number(text: "Optional[str]") -> "Optional[int]":
-    """Give a whole number, or None where the text is none."""
+    """Return a whole number, or None if the text is none."""
     return int(text) if text and re.fullmatch(r"-?[0-9]{1,9}", text) else None
 
 
 def speed(text: "Optional[str]") -> "Optional[float]":
-    """Give gigatransfers a second ("32.0 GT/s PCIe" is 32.0), or None ("Unknown")."""
+    """Return gigatransfers a second ("32.0 GT/s PCIe" is 32.0), or None ("Unknown")."""
     found = re.match(r"(\d{1,3}(?:\.\d{1,3})?) GT/s", text or "")
     return float(found.group(1)) if found else None

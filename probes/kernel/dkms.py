@@ -20,7 +20,7 @@ KERNEL = re.compile(r"make\.log for .{1,200}? for kernel (\S+)")
 
 
 def probe(host: "Host") -> "Answer":
-    """Give every module, version and kernel that the tree tells of; None where DKMS has none."""
+    """Return every module, version and kernel that the tree tells of; None if DKMS has none."""
     running = (host.read("/proc/sys/kernel/osrelease") or "").strip()
     seen: "List[Facts]" = []
     for source in host.glob(TREE + "/*/*/source"):
@@ -33,7 +33,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def built(host: "Host", module: str, version: str) -> "List[Facts]":
-    """Give the kernels that this version was built for, and whether it is installed there."""
+    """Return the kernels that this version was built for, and whether it is installed there."""
     rows = []
     for folder in host.glob("%s/%s/%s/*/*/module" % (TREE, module, version)):
         kernel, machine = folder.split("/")[-3:-1]
@@ -44,7 +44,7 @@ def built(host: "Host", module: str, version: str) -> "List[Facts]":
 
 
 def failed(host: "Host", module: str, version: str) -> "List[Facts]":
-    """Give the build that left its log behind, with the end of that log: a build that goes well moves it away."""
+    """Return the build that left its log behind, with the end of that log: a build that goes well moves it away."""
     log = "%s/%s/%s/build/make.log" % (TREE, module, version)
     head = host.read(log, 1000)
     if head is None:
@@ -56,7 +56,7 @@ def failed(host: "Host", module: str, version: str) -> "List[Facts]":
 
 
 def row(module: str, version: str, kernel: "Optional[str]", state: str, log_tail: "Optional[str]" = None) -> "Facts":
-    """Give one instance."""
+    """Return one instance."""
     name = "%s/%s" % (module, version)
     return {
         "key": name + (" on " + kernel if kernel else ""),

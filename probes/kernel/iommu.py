@@ -24,7 +24,7 @@ BITS = ("source-validation", "translation-blocking", "request-redirect", "comple
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the IOMMU's kind for each NVIDIA GPU, and what each bridge above two of them redirects."""
+    """Return the IOMMU's kind for each NVIDIA GPU, and what each bridge above two of them redirects."""
     bus = host.shared("hardware/pci_display.py")
     names = bus["functions"](host)
     cards = [name for name in names if _is_gpu(host, name)]
@@ -49,19 +49,19 @@ def _word(host: "Host", name: str, file: str) -> str:
 
 
 def above(host: "Host", name: str) -> "List[str]":
-    """Give the bridges between the device and the root of its bus, the nearest first."""
+    """Return the bridges between the device and the root of its bus, the nearest first."""
     parts = host.real("%s/%s" % (DEVICES, name)).split("/")[:-1]
     return [part for part in reversed(parts) if ADDRESS.fullmatch(part)]
 
 
 def domain(host: "Host", name: str) -> "Optional[str]":
-    """Give how the IOMMU treats a device: DMA or DMA-FQ (addresses translated), identity; None where there is none."""
+    """Return how the IOMMU treats a device: DMA or DMA-FQ (addresses translated), identity; None if there is none."""
     group = host.link("%s/%s/iommu_group" % (DEVICES, name))
     return (host.read("%s/%s/type" % (GROUPS, group.rpartition("/")[2]), 64) or "").strip() or None if group else None
 
 
 def redirects(host: "Host", bridge: str) -> "Optional[List[str]]":
-    """Give which access controls are on; none where the bridge has no such thing, None where it cannot be read."""
+    """Return which access controls are on; none where the bridge has no such thing, None if it cannot be read."""
     data = host.bytes("%s/%s/config" % (DEVICES, bridge), WHOLE) or b""
     if len(data) < WHOLE:
         return None

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the build tree of the running kernel; None where there is none, whatever other kernels have."""
+    """Return the build tree of the running kernel; None if there is none, whatever other kernels have."""
     running = (host.read("/proc/sys/kernel/osrelease") or "").strip()
     if not running:
         raise OSError("/proc/sys/kernel/osrelease: " + host.why("/proc/sys/kernel/osrelease"))
@@ -29,5 +29,5 @@ def probe(host: "Host") -> "Answer":
 
 
 def places(release: str) -> "List[str]":
-    """Give where a build tree may lie: the kernel's own link, then Debian's and Red Hat's folders."""
+    """Return where a build tree may lie: the kernel's own link, then Debian's and Red Hat's folders."""
     return ["/lib/modules/%s/build" % release, "/usr/src/linux-headers-" + release, "/usr/src/kernels/" + release]

@@ -63,7 +63,7 @@ ECHOES = re.compile(r"(?:Kernel c|C)ommand line:|Modules linked in:|Unknown kern
 
 
 def probe(host: "Host") -> "Answer":
-    """Give what the log holds, or that it could not be read: what is not readable is not clean."""
+    """Return what the log holds, or that it could not be read: what is not readable is not clean."""
     text, before = host.read(KMSG, MOST_BYTES), {"earlier_xids": earlier(host)}
     if text and RECORD.search(text):
         return {"readable": True, "source": KMSG, **sift(records(text)), **before}
@@ -81,7 +81,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def earlier(host: "Host") -> "List[Facts]":
-    """Give the Xids of earlier starts of the machine, with how many starts had each, where journals are kept."""
+    """Return the Xids of earlier starts of the machine, with how many starts had each, where journals are kept."""
     now = (host.read(BOOT, 64) or "").strip().replace("-", "")
     if not now or not host.list(KEPT):
         return []
@@ -99,7 +99,7 @@ def earlier(host: "Host") -> "List[Facts]":
 
 
 def entry(row: str) -> "Tuple[str, str]":
-    """Give the start and the text of an entry of the journal, both empty where it is none."""
+    """Return the start and the text of an entry of the journal, both empty if it is none."""
     try:
         said = json.loads(row) if row.startswith("{") else {}
     except (ValueError, RecursionError):
@@ -110,7 +110,7 @@ def entry(row: str) -> "Tuple[str, str]":
 
 
 def records(text: str) -> "Iterator[Tuple[float, str]]":
-    """Give seconds since the start and text of each line that the kernel wrote; programs write here as well."""
+    """Yield seconds since the start and text of each line that the kernel wrote; programs write here as well."""
     for row in text.split("\n"):
         found = RECORD.match(row)
         if found and int(found.group(1)) >> 3 == 0:
@@ -120,7 +120,7 @@ def records(text: str) -> "Iterator[Tuple[float, str]]":
 
 
 def stamped(text: str) -> "Iterator[Tuple[float, str]]":
-    """Give seconds and text of each line as the journal and dmesg print it, without the host's name."""
+    """Yield seconds and text of each line as the journal and dmesg print it, without the host's name."""
     for row in text.split("\n"):
         found = STAMPED.match(row)
         if found:
@@ -128,7 +128,7 @@ def stamped(text: str) -> "Iterator[Tuple[float, str]]":
 
 
 def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
-    """Give what of the log is about GPUs: the last Xids, and the last of the other lines, each said once."""
+    """Return what of the log is about GPUs: the last Xids, and the last of the other lines, each said once."""
     xids: "Dict[str, List[Facts]]" = {"": [], "S": []}
     driver: "Dict[str, None]" = {}
     modules: "Dict[str, None]" = {}
@@ -170,7 +170,7 @@ def remember(seen: "Dict[str, None]", line: str) -> None:
 
 
 def parse_xid(line: str) -> "Tuple[str, Optional[Facts]]":
-    """Give "S" for an NVSwitch's or "" for a GPU's, and what the line says of an Xid, or None where it is none."""
+    """Return "S" for an NVSwitch's or "" for a GPU's, and what the line says of an Xid, or None if it is none."""
     found = XID.search(line)
     if not found:
         return "", None

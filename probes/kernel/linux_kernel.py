@@ -77,7 +77,7 @@ GPU_WORDS = re.compile(
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the kernel's facts; what cannot be read is null, and the log says why."""
+    """Return the kernel's facts; what cannot be read is null, and the log says why."""
     for folder in host.shared("mounts.py")["FOLDERS"]:
         host.shared("mounts.py")["bare"](host, folder)
     release = line(host, RELEASE) or (told(host, "-r") if host.why(RELEASE) == "missing" else None)
@@ -112,34 +112,34 @@ def probe(host: "Host") -> "Answer":
 
 
 def line(host: "Host", path: str) -> "Optional[str]":
-    """Give a file of one line, or None where it is empty or cannot be read."""
+    """Return a file of one line, or None if it is empty or cannot be read."""
     return (host.read(path, 4096) or "").strip() or None
 
 
 def machine(host: "Host") -> "Optional[str]":
-    """Give the processor's architecture as ``uname -m`` does; the file exists from Linux 6.1 on."""
+    """Return the processor's architecture as ``uname -m`` does; the file exists from Linux 6.1 on."""
     return named(line(host, "/proc/sys/kernel/arch")) or told(host, "-m")
 
 
 def told(host: "Host", option: str) -> "Optional[str]":
-    """Give what ``uname`` says, which needs no /proc."""
+    """Return what ``uname`` says, which needs no /proc."""
     return named(host.shared("commands.py")["output"](host, "uname", option).strip())
 
 
 def named(text: "Optional[str]") -> "Optional[str]":
-    """Give the name of a host, a release or a processor, or None where the text is none."""
+    """Return the name of a host, a release or a processor, or None if the text is none."""
     return text if text and NAME.fullmatch(text) else None
 
 
 def distribution(host: "Host") -> "Facts":
-    """Give the distribution's name for people and its id."""
+    """Return the distribution's name for people and its id."""
     text = host.read("/etc/os-release") or host.read("/usr/lib/os-release") or ""
     said = assignments(text)
     return {"os": said.get("PRETTY_NAME"), "os_id": said.get("ID"), "os_version": said.get("VERSION_ID")}
 
 
 def tuning(host: "Host") -> "Facts":
-    """Give what decides how fast the processors serve the GPUs: NUMA balancing, frequency governor, clock source."""
+    """Return what decides how fast the processors serve the GPUs: NUMA balancing, frequency governor, clock source."""
     balancing = line(host, "/proc/sys/kernel/numa_balancing")
     return {
         "numa_balancing": balancing != "0" if (balancing or "").isdecimal() else None,
@@ -150,19 +150,19 @@ def tuning(host: "Host") -> "Facts":
 
 
 def boot(host: "Host") -> "Optional[str]":
-    """Give the number that the kernel drew for itself when it was started."""
+    """Return the number that the kernel drew for itself when it was started."""
     said = line(host, "/proc/sys/kernel/random/boot_id") or ""
     return said if re.match(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", said) else None
 
 
 def uptime(host: "Host") -> "Optional[float]":
-    """Give how many seconds ago the kernel was started."""
+    """Return how many seconds ago the kernel was started."""
     found = re.match(r"\d{1,12}\.\d{1,4}(?=\s)", host.read("/proc/uptime", 64) or "")
     return float(found.group()) if found else None
 
 
 def edac(host: "Host") -> "List[Facts]":
-    """Give how many errors each controller of the machine's memory has counted since the start."""
+    """Return how many errors each controller of the machine's memory has counted since the start."""
     names = [name for name in host.list(EDAC) if re.fullmatch(r"mc\d{1,3}", name)]
     return [
         {
@@ -180,7 +180,7 @@ def count(host: "Host", path: str) -> "Optional[int]":
 
 
 def clock(host: "Host") -> "Facts":
-    """Give whether the kernel holds its clock for synchronised, and how far it may be off; adjtimex(2) sets nothing."""
+    """Return whether the kernel's clock is synchronised, and how far it may be off; adjtimex(2) sets nothing."""
     unknown = {"synchronised": None, "max_error_s": None}  # type: Facts
     if host.root or ctypes.sizeof(ctypes.c_long) != ctypes.sizeof(ctypes.c_longlong):
         return unknown  # files of another machine say nothing of the kernel that runs
@@ -197,25 +197,25 @@ def clock(host: "Host") -> "Facts":
 
 
 def assignments(text: str) -> "Dict[str, str]":
-    """Give the names and values of shell-like assignments, quotes removed."""
+    """Return the names and values of shell-like assignments, quotes removed."""
     pairs = (row.strip().partition("=") for row in text.splitlines())
     return {name: value.strip("\"'") for name, equals, value in pairs if equals and value.strip("\"'")}
 
 
 def bracketed(text: str) -> "Optional[str]":
-    """Give the word that the kernel has put in brackets: the choice in force."""
+    """Return the word that the kernel has put in brackets: the choice in force."""
     found = re.search(r"\[(\w+)\]", text)
     return found.group(1) if found else None
 
 
 def secure_boot(host: "Host") -> "Optional[bool]":
-    """Tell whether the firmware enforces signatures; None where there is no EFI or its variable cannot be read."""
+    """Return whether the firmware enforces signatures; None if there is no EFI or its variable cannot be read."""
     data = host.bytes(SECURE_BOOT, 64)
     return data[-1] == 1 if data and len(data) == EFI_VARIABLE else None
 
 
 def taint(host: "Host") -> "Facts":
-    """Give the taint mask and the names of its bits; a bit of a newer kernel is named by its number."""
+    """Return the taint mask and the names of its bits; a bit of a newer kernel is named by its number."""
     text = line(host, "/proc/sys/kernel/tainted") or ""
     if not re.fullmatch("[0-9]{1,20}", text):
         return {"taint": None, "taint_flags": []}
@@ -224,12 +224,12 @@ def taint(host: "Host") -> "Facts":
 
 
 def is_wsl(release: str) -> bool:
-    """Tell whether the kernel is that of the Windows Subsystem for Linux, by its release."""
+    """Return whether the kernel is that of the Windows Subsystem for Linux, by its release."""
     return bool(re.search("microsoft|wsl", release.lower()))
 
 
 def virtualisation(host: "Host", release: str) -> "Facts":
-    """Give the hypervisor's name (None: none seen; "unknown": one without a name) and every mark that was seen."""
+    """Return the hypervisor's name (None: none seen; "unknown": one without a name) and every mark that was seen."""
     seen: "List[Tuple[str, str]]" = [("hyper-v", "WSL")] if is_wsl(release) else []
     if "firecracker" in (host.read("/proc/cmdline") or "").lower():
         seen.append(("firecracker", "/proc/cmdline"))
@@ -250,7 +250,7 @@ def virtualisation(host: "Host", release: str) -> "Facts":
 
 
 def container(host: "Host") -> "Facts":
-    """Give the container's manager (None: no mark of a container) and every mark that was seen.
+    """Return the container's manager (None: no mark of a container) and every mark that was seen.
 
     A mark is no proof: a virtual machine unpacked from an image keeps its /.dockerenv.
     """

@@ -38,7 +38,7 @@ PARAMETERS = (
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the module's facts; None where it is neither loaded nor on disk for the running kernel."""
+    """Return the module's facts; None if it is neither loaded nor on disk for the running kernel."""
     running = host.exists(MODULE)
     path = host.shared("nvidia.py")["on_disk"](host, "amdgpu")
     if not running and not path:
@@ -63,19 +63,19 @@ def probe(host: "Host") -> "Answer":
 
 
 def origin(version: "Optional[str]", path: "Optional[str]") -> str:
-    """Give whose build it is: of AMD's packages (dkms), or of the kernel itself (in-tree)."""
+    """Return whose build it is: of AMD's packages (dkms), or of the kernel itself (in-tree)."""
     outside = path and re.search("/(?:updates|extra|weak-updates|dkms)/", path)
     return "dkms" if version or outside else "in-tree"
 
 
 def parameters(host: "Host") -> "Dict[str, str]":
-    """Give the parameters in force of those that matter."""
+    """Return the parameters in force of those that matter."""
     told = {name: host.read("%s/parameters/%s" % (MODULE, name), 256) for name in PARAMETERS}
     return {name: value.strip() for name, value in told.items() if value is not None}
 
 
 def nodes(host: "Host") -> "List[Facts]":
-    """Give /dev/kfd and the render node of each AMD GPU, missing ones as well: owner, mode, who may use it."""
+    """Return /dev/kfd and the render node of each AMD GPU, missing ones as well: owner, mode, who may use it."""
     paths = ["/dev/kfd"] if host.exists("/sys/class/kfd/kfd") or host.exists("/dev/kfd") else []
     seen = [node(host, path, None) for path in paths]
     for name in host.list(RENDER):
@@ -86,7 +86,7 @@ def nodes(host: "Host") -> "List[Facts]":
 
 
 def node(host: "Host", path: str, pci: "Optional[str]") -> "Facts":
-    """Give one device node."""
+    """Return one device node."""
     seen = host.stat(path)
     row = {name: (seen or {}).get(name) for name in ("readable", "writable", "mode", "uid", "gid")}
     group = host.shared("modules.py")["group_name"](host, row["gid"]) if seen else None

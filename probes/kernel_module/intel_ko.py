@@ -15,7 +15,7 @@ TOLD = ("force_probe", "enable_guc", "modeset", "max_vfs")  # parameters that de
 
 
 def probe(host: "Host") -> "Answer":
-    """Give one module's facts; None where it is not loaded and either not on disk or no Intel GPU is here for it."""
+    """Return one module's facts; None if it is not loaded and either not on disk or no Intel GPU is here for it."""
     module = host.row["module"]
     folder = "/sys/module/" + module
     loaded = host.exists(folder)
@@ -36,18 +36,18 @@ def probe(host: "Host") -> "Answer":
 
 
 def parameters(host: "Host", folder: str) -> "Dict[str, str]":
-    """Give the parameters in force that decide who drives a GPU; the module has dozens of others."""
+    """Return the parameters in force that decide who drives a GPU; the module has dozens of others."""
     names: "List[str]" = [name for name in host.list(folder + "/parameters") if name in TOLD]
     held = {name: host.read("%s/parameters/%s" % (folder, name), 4096) for name in names}
     return {name: value.strip() for name, value in held.items() if value is not None}
 
 
 def gpu_here(host: "Host") -> bool:
-    """Tell whether the bus has an Intel GPU."""
+    """Return whether the bus has an Intel GPU."""
     return any(is_gpu(host, DEVICES + "/" + name) for name in host.list(DEVICES))
 
 
 def is_gpu(host: "Host", device: str) -> bool:
-    """Tell whether a PCI device is a display of Intel's."""
+    """Return whether a PCI device is a display of Intel's."""
     said: "Facts" = {name: host.read("%s/%s" % (device, name), 64) or "" for name in ("class", "vendor")}
     return bool(said["class"].startswith("0x03") and said["vendor"].strip() == "0x8086")

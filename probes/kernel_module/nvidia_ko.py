@@ -23,7 +23,7 @@ OPENED = ("ok", "[Errno 22] Invalid argument")  # the driver has no read: this i
 
 
 def probe(host: "Host") -> "Answer":
-    """Give one module's facts; None where it is neither loaded nor on disk for the running kernel."""
+    """Return one module's facts; None if it is neither loaded nor on disk for the running kernel."""
     module = host.row["module"]
     running, disk = loaded(host, module), on_disk(host, module)
     if not running["loaded"] and not disk["path"]:
@@ -48,7 +48,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def loaded(host: "Host", module: str) -> "Facts":
-    """Give what the kernel says of the module in memory; some containers show /proc/driver/nvidia alone."""
+    """Return what the kernel says of the module in memory; some containers show /proc/driver/nvidia alone."""
     folder = "/sys/module/" + module
     said = (host.read(folder + "/initstate", 64) or "").strip()
     state = said if said in STATES else None
@@ -70,7 +70,7 @@ def loaded(host: "Host", module: str) -> "Facts":
 
 
 def on_disk(host: "Host", module: str) -> "Facts":
-    """Give what lies on disk for the running kernel: depmod's list has the path, modinfo reads the file."""
+    """Return what lies on disk for the running kernel: depmod's list has the path, modinfo reads the file."""
     path = host.shared("nvidia.py")["on_disk"](host, module)
     said = host.shared("commands.py")["output"](host, "modinfo", path, seconds=1.5) if path else ""
     info = fields(said)
@@ -84,7 +84,7 @@ def on_disk(host: "Host", module: str) -> "Facts":
 
 
 def fields(text: str) -> "Dict[str, str]":
-    """Give the first value of each field in lines of the form ``name: value``."""
+    """Return the first value of each field in lines of the form ``name: value``."""
     seen: "Dict[str, str]" = {}
     for name, value in FIELD.findall(text):
         seen.setdefault(name.strip(), value.strip())
@@ -92,12 +92,12 @@ def fields(text: str) -> "Dict[str, str]":
 
 
 def flavour(text: str, mark: str) -> str:
-    """Give which of NVIDIA's two modules it is; they differ in the GPUs that they serve."""
+    """Return which of NVIDIA's two modules it is; they differ in the GPUs that they serve."""
     return "open" if mark in text else "proprietary"
 
 
 def parameters(host: "Host", module: str) -> "Dict[str, str]":
-    """Give the module's parameters as they are in force; those of the main module are in a file of its own."""
+    """Return the module's parameters as they are in force; those of the main module are in a file of its own."""
     if module == MAIN:
         text = host.read(PROC + "/params", 1 << 16)
         said = fields(text or "")
@@ -110,13 +110,13 @@ def parameters(host: "Host", module: str) -> "Dict[str, str]":
 
 
 def forbidden(host: "Host", module: str) -> "List[str]":
-    """Give the files that keep the module from being loaded, and the kernel's command line where that does."""
+    """Return the files that keep the module from being loaded, and the kernel's command line where that does."""
     found: "List[str]" = host.shared("modules.py")["forbidden"](host, module)
     return found
 
 
 def competitors(host: "Host") -> "List[str]":
-    """Give the modules that are loaded, or own an NVIDIA GPU, in the place of NVIDIA's."""
+    """Return the modules that are loaded, or own an NVIDIA GPU, instead of NVIDIA's."""
     seen = [name for name in COMPETITORS if host.exists("/sys/module/%s/initstate" % name)]
     for name in OWNERS:
         folder = "/sys/bus/pci/drivers/" + name
@@ -127,13 +127,13 @@ def competitors(host: "Host") -> "List[str]":
 
 
 def is_gpu(host: "Host", device: str) -> bool:
-    """Tell whether a PCI device is a GPU of NVIDIA; its sound function may be anybody's."""
+    """Return whether a PCI device is a GPU of NVIDIA; its sound function may be anybody's."""
     vendor, class_ = (host.read("%s/%s" % (device, name), 64) or "" for name in ("vendor", "class"))
     return vendor.strip() == VENDOR and class_.startswith(DISPLAY)
 
 
 def nodes(host: "Host", running: "Facts") -> "List[Facts]":
-    """Give the device nodes that the row names, those that are missing as well.
+    """Return the device nodes that the row names, those that are missing as well.
 
     ``open`` says what came of opening one, which a container's device rules refuse whatever the file's mode is. It is
     asked of the nodes without a number alone, since opening a GPU's starts the GPU, and only while the module is
@@ -153,7 +153,7 @@ def nodes(host: "Host", running: "Facts") -> "List[Facts]":
 
 
 def gpus(host: "Host") -> "List[Facts]":
-    """Give the GPUs that the module has found, in its own words."""
+    """Return the GPUs that the module has found, in its own words."""
     rows = []
     for path in host.glob(PROC + "/gpus/*/information"):
         said = fields(host.read(path, 1 << 16) or "")
@@ -171,5 +171,5 @@ def gpus(host: "Host") -> "List[Facts]":
 
 
 def number(text: str) -> "Optional[int]":
-    """Give a whole number, or None where the text is none."""
+    """Return a whole number, or None if the text is none."""
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else None

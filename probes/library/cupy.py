@@ -6,7 +6,7 @@ if TYPE_CHECKING:
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of factor * left + right and of a matrix product."""
+    """Return what came of factor * left + right and of a matrix product."""
     trial = host.shared("trial.py")
     trial["variables"](CUPY_CACHE_IN_MEMORY="1")  # it writes nothing to the user's cache
 

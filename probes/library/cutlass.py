@@ -19,7 +19,7 @@ NUMBERS = [re.compile(r"^#define CUTLASS_%s (\d{1,4})\b" % part, re.MULTILINE) f
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the distributions of a target Python, then every copy of the headers; None where there is neither."""
+    """Return the distributions of a target Python, then every copy of the headers; None if there is neither."""
     installed = list(distributions(host)) if host.environment else []
     places = inside(host) if host.environment else around(host)
     seen = {}
@@ -32,7 +32,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def distributions(host: "Host") -> "Iterator[Facts]":
-    """Give the Python distributions, each name where an import would take it from."""
+    """Yield the Python distributions, each name where an import would take it from."""
     names = set()
     for copy in host.shared("installed.py")["find"](host):
         wanted = any(fnmatch.fnmatchcase(copy["name"], pattern) for pattern in host.row["distributions"])
@@ -43,7 +43,7 @@ def distributions(host: "Host") -> "Iterator[Facts]":
 
 
 def around(host: "Host") -> "Iterator[Tuple[str, str]]":
-    """Give the include folders of the system with how each was found."""
+    """Yield the include folders of the system with how each was found."""
     for name in host.row["roots"]:
         root = (host.env(name) or "").rstrip("/")
         if root.startswith("/"):
@@ -54,7 +54,7 @@ def around(host: "Host") -> "Iterator[Tuple[str, str]]":
 
 
 def inside(host: "Host") -> "Iterator[Tuple[str, str]]":
-    """Give the include folders within this Python's packages and its conda prefix."""
+    """Yield the include folders within this Python's packages and its conda prefix."""
     here = host.interpreter()
     for site in dict.fromkeys(entry.rstrip("/") for entry in here["path"] if entry.endswith("-packages")):
         for pattern in host.row["inside"]:
@@ -65,6 +65,6 @@ def inside(host: "Host") -> "Iterator[Tuple[str, str]]":
 
 
 def version(text: str) -> "Optional[str]":
-    """Give the version that a version.h defines, or None where a part of it is missing."""
+    """Return the version that a version.h defines, or None if a part of it is missing."""
     found: "List[Optional[re.Match[str]]]" = [pattern.search(text) for pattern in NUMBERS]
     return ".".join(match.group(1) for match in found if match) if all(found) else None

@@ -1,4 +1,4 @@
-"""Every copy of one GPU library: where it lies, what found it, which version it says it is, whose package it is.
+"""Every copy of one GPU library: where it is, what found it, which version it says it is, whose package it is.
 
 The catalogue row says all in which libraries differ: ``soname`` (how file names begin; ``names``: a pattern of those
 that count alone), ``symbol`` and ``form`` (the function that tells the version, and its C signature; without a symbol
@@ -42,7 +42,7 @@ GIVEN = {"size_t ()": ctypes.c_size_t, "int ()": ctypes.c_int, "int* ()": ctypes
 
 
 def probe(host: "Host") -> "Answer":
-    """Give every copy, the one that a plain dlopen would take first; each is loaded in a process of its own."""
+    """Return every copy, the one that a plain dlopen would take first; each is loaded in a process of its own."""
     copies = gather(host)
     real = [copy for copy in copies if not copy["stub"]]
     asked = [copy for copy in real if questioned(host, copy)]
@@ -55,7 +55,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def questioned(host: "Host", copy: "Facts") -> bool:
-    """Tell whether a copy is loaded and asked: it has something to say, and neither name nor record says it already."""
+    """Return whether a copy is loaded and queried: only if neither its name nor its record gives the answer."""
     row = host.row
     if "symbol" not in row or host.inert or not row.get("lazy"):
         return "symbol" in row and not host.inert
@@ -67,7 +67,7 @@ def questioned(host: "Host", copy: "Facts") -> bool:
 
 
 def gather(host: "Host") -> "List[Facts]":
-    """Give each real file once, with every name and every way by which it was found, in the order of the finding."""
+    """Return each real file once, with every name and every way by which it was found, in the order of the finding."""
     copies: "Dict[str, Facts]" = {}
     for at, how, prefix in within(host) if host.environment else everywhere(host):
         path = host.real(at)
@@ -84,7 +84,7 @@ def gather(host: "Host") -> "List[Facts]":
 
 
 def everywhere(host: "Host") -> "Found":
-    """Give what the loader would find, in its order, then what lies in toolkits and in the system's folders."""
+    """Yield what the loader would find, in its order, then what lies in toolkits and in the system's folders."""
     for folder in re.split("[:;]", host.env("LD_LIBRARY_PATH") or ""):
         for path in named(host, folder):
             yield path, "LD_LIBRARY_PATH", ""
@@ -98,7 +98,7 @@ def everywhere(host: "Host") -> "Found":
 
 
 def places(host: "Host") -> "Iterator[Tuple[str, str]]":
-    """Give the folders of toolkits, those that the row names, and the system's, each with its kind."""
+    """Yield the folders of toolkits, those that the row names, and the system's, each with its kind."""
     yield from ((folder, "ld.so.conf") for folder in host.shared("loader.py")["unread"](host))
     for root in toolkits(host):
         for folder in [root + "/lib64", root + "/lib", *host.glob(root + "/targets/*/lib")]:
@@ -110,7 +110,7 @@ def places(host: "Host") -> "Iterator[Tuple[str, str]]":
 
 
 def within(host: "Host") -> "Found":
-    """Give what lies in this Python's own prefixes: wheels of NVIDIA, copies bundled in others, a conda prefix."""
+    """Yield what lies in this Python's own prefixes: wheels of NVIDIA, copies bundled in others, a conda prefix."""
     here = host.interpreter()
     for site in dict.fromkeys(entry.rstrip("/") for entry in here["path"] if entry.startswith("/")):
         folders = [(folder, "wheel") for folder in host.glob(site + "/nvidia/*/lib")]
@@ -129,7 +129,7 @@ def within(host: "Host") -> "Found":
 
 
 def toolkits(host: "Host") -> "List[str]":
-    """Give the folders that may be roots of CUDA toolkits, each once, links followed."""
+    """Return the folders that may be roots of CUDA toolkits, each once, links followed."""
     nvcc = host.path("nvcc")
     roots = [host.env("CUDA_HOME"), host.env("CUDA_PATH"), *host.glob("/usr/local/cuda*"), "/opt/cuda"]
     roots += [os.path.dirname(os.path.dirname(host.real(nvcc)))] if nvcc else []
@@ -138,7 +138,7 @@ def toolkits(host: "Host") -> "List[str]":
 
 
 def further(host: "Host") -> "List[str]":
-    """Give the folders of the system that the row names, by variables that name a root first, links followed."""
+    """Return the folders of the system that the row names, by variables that name a root first, links followed."""
     roots = [root.rstrip("/") for root in map(host.env, host.row.get("roots", ())) if root and root.startswith("/")]
     folders = [root + tail for root in roots for tail in ("/lib", "/lib64")]
     folders += [folder for pattern in host.row.get("folders", ()) for folder in host.glob(pattern)]
@@ -146,7 +146,7 @@ def further(host: "Host") -> "List[str]":
 
 
 def named(host: "Host", folder: str) -> "List[str]":
-    """Give the files in a folder whose names are the library's."""
+    """Return the files in a folder whose names are the library's."""
     if not folder.startswith("/"):
         return []
     wanted = pattern(host.row)
@@ -154,7 +154,7 @@ def named(host: "Host", folder: str) -> "List[str]":
 
 
 def pattern(row: "Facts") -> "re.Pattern[str]":
-    """Give what the library's file names are: bundled copies have a hash in theirs (libcudart-80664282.so.10.2)."""
+    """Return what the library's file names are: bundled copies have a hash in theirs (libcudart-80664282.so.10.2)."""
     if "names" in row:
         return re.compile(row["names"])
     return re.compile(re.escape(row["soname"][: -len(".so")]) + r"(?:[-.][0-9a-f]{8})?\.so(?:\.\d+)*")
@@ -186,7 +186,7 @@ def answer(host: "Host", copy: "Facts") -> "Facts":
 
 
 def ask(library: "Library", row: "Facts") -> "Facts":
-    """Give the integers that the library answers with, or in which way it gives none."""
+    """Return the integers that the library answers with, or in which way it gives none."""
     symbol, form = row["symbol"], row["form"]
     if not library.has(symbol):
         return {"error": "it has no symbol " + symbol}
@@ -213,7 +213,7 @@ def ask(library: "Library", row: "Facts") -> "Facts":
 
 
 def decode(numbers: "List[int]", encodings: "List[Any]", highest: int = HIGHEST * 10) -> "Optional[str]":
-    """Give the version that a library's integers mean, or None where they mean none."""
+    """Return the version that a library's integers mean, or None if they mean none."""
     if encodings and numbers:
         left = numbers[0]
         units: "List[int]" = next((units for least, units in encodings if left >= least), [])
@@ -229,7 +229,7 @@ def decode(numbers: "List[int]", encodings: "List[Any]", highest: int = HIGHEST 
 
 
 def describe(host: "Host", copy: "Facts", said: "Any") -> "Facts":
-    """Give one copy: its version by the library's own word, else by its file's name, else by its own package."""
+    """Return one copy: its version by the library's own word, else by its file's name, else by its own package."""
     if isinstance(said, OSError):
         said = {"loaded": False, "error": str(said)}
     numbers = said.get("numbers", [])
@@ -254,7 +254,7 @@ def describe(host: "Host", copy: "Facts", said: "Any") -> "Facts":
 
 
 def told(copy: "Facts") -> "Facts":
-    """Give what is known of a copy without asking it."""
+    """Return what is known of a copy without asking it."""
     return {
         "key": copy["path"],
         "path": copy["path"],
@@ -265,19 +265,19 @@ def told(copy: "Facts") -> "Facts":
 
 
 def soname(copy: "Facts") -> str:
-    """Give the name that programs ask for: the shortest numbered one that leads to the file."""
+    """Return the name that programs ask for: the shortest numbered one that leads to the file."""
     numbered = [name for name in copy["names"] if name[-1].isdecimal()]
     return str(min(numbered or copy["names"], key=len))
 
 
 def plain(version: "Optional[str]") -> "Optional[str]":
-    """Give a package's version without epoch, revision and tags: 2.28.3-1+cuda13.0 is 2.28.3."""
+    """Return a package's version without epoch, revision and tags: 2.28.3-1+cuda13.0 is 2.28.3."""
     found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)+)", version or "")
     return found.group(1) if found else None
 
 
 def parts(host: "Host", copy: "Facts", version: "Optional[str]") -> "Facts":
-    """Give the sub-libraries beside a copy with their versions, and whether these are mixed.
+    """Return the sub-libraries beside a copy with their versions, and whether these are mixed.
 
     A part's version is that in its file's name, else that of the package whose record of its size fits. To ask the
     parts themselves (cudnnOpsVersionCheck …) would load 150 MB and cover four of seven.

@@ -17,7 +17,7 @@ class RefusedError(Exception):
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of factor * left + right through cuda.bindings."""
+    """Return what came of factor * left + right through cuda.bindings."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:
@@ -53,7 +53,7 @@ def exercise(host: "Host") -> "Answer":
 
 
 def module(host: "Host") -> "Library":
-    """Give the module with the driver's functions."""
+    """Return the module with the driver's functions."""
     try:
         return host.module("cuda.bindings.driver")
     except ModuleNotFoundError as error:
@@ -63,7 +63,7 @@ def module(host: "Host") -> "Library":
 
 
 def version(host: "Host") -> str:
-    """Give the bindings' own version."""
+    """Return the bindings' own version."""
     name = "cuda.bindings" if host.shared("installed.py")["places"](host, "cuda/bindings") else "cuda"
     return str(host.module(name).value("__version__"))
 

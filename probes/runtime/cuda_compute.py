@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of a sum on the GPU."""
+    """Return what came of a sum on the GPU."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:
@@ -36,6 +36,6 @@ def exercise(host: "Host") -> "Answer":
 
 
 def module(host: "Host") -> "Library":
-    """Give the module with the algorithms."""
+    """Return the module with the algorithms."""
     newer = host.shared("installed.py")["places"](host, "cuda/compute")
     return host.module("cuda.compute" if newer else "cuda.cccl.parallel.experimental")

@@ -19,7 +19,7 @@ NAMES = (
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of a block's sum."""
+    """Return what came of a block's sum."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:
@@ -46,13 +46,13 @@ def exercise(host: "Host") -> "Answer":
 
 
 def module(host: "Host") -> "Library":
-    """Give the module with the algorithms of a block."""
+    """Return the module with the algorithms of a block."""
     places = host.shared("installed.py")["places"]
     return host.module(next((name for place, name in NAMES if places(host, place)), "cuda.coop"))
 
 
 def adding(cuda: "Any", total: "Any") -> "Callable[..., None]":
-    """Give the kernel: each thread gives one number, the first writes the sum."""
+    """Return the kernel: each thread gives one number, the first writes the sum."""
 
     def add(out: "Any", given: "Any") -> None:
         held = total(given[cuda.threadIdx.x])

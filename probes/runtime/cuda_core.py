@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of factor * left + right through cuda.core."""
+    """Return what came of factor * left + right through cuda.core."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:
@@ -47,13 +47,13 @@ def exercise(host: "Host") -> "Answer":
 
 
 def module(host: "Host") -> "Library":
-    """Give the module with Device and Program."""
+    """Return the module with Device and Program."""
     core = host.module("cuda.core")
     return core if core.has("Device") else host.module("cuda.core.experimental")
 
 
 def compiled(host: "Host", core: "Library", facts: "Facts") -> "Any":
-    """Give the kernel, and tell by whom it was compiled."""
+    """Return the kernel, and tell by whom it was compiled."""
     written = host.shared("cuda_device.py")
     if has_nvrtc(host) or not hasattr(core.value("ObjectCode"), "from_ptx"):
         facts["compiler"] = "nvrtc"
@@ -63,7 +63,7 @@ def compiled(host: "Host", core: "Library", facts: "Facts") -> "Any":
 
 
 def has_nvrtc(host: "Host") -> bool:
-    """Tell whether NVRTC is found here: each release of the bindings has an error of its own for that."""
+    """Return whether NVRTC is found here: each release of the bindings has an error of its own for that."""
     try:
         host.module("cuda.bindings.nvrtc").call("nvrtcVersion")
     except Exception:  # noqa: BLE001 - whatever it is, there is none to compile with

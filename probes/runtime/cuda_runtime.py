@@ -21,7 +21,7 @@ class RuntimeRefusedError(Exception):
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of filling memory by a graph and reading it back; None where there is no copy."""
+    """Return what came of filling memory by a graph and reading it back; None if there is no copy."""
     trial = host.shared("trial.py")
     path = found(host)
     if path is None:
@@ -45,7 +45,7 @@ def exercise(host: "Host") -> "Answer":
 
 
 def found(host: "Host") -> "Optional[str]":
-    """Give the first copy that is no stub: of this Python, else of the system."""
+    """Return the first copy that is no stub: of this Python, else of the system."""
     gather = host.shared("library/shared_object.py")["gather"]
     target = host.environment
     real: "List[str]" = []
@@ -58,7 +58,7 @@ def found(host: "Host") -> "Optional[str]":
 
 
 def filled(runtime: "Library") -> bytes:
-    """Give memory that was filled half by a stream's work and half by a graph's."""
+    """Return memory that was filled half by a stream's work and half by a graph's."""
     memory, stream, done, graph, ready = (ctypes.c_void_p() for _ in range(5))
     must(runtime, "cudaMalloc", ctypes.byref(memory), ctypes.c_size_t(SIZE))
     must(runtime, "cudaStreamCreate", ctypes.byref(stream))

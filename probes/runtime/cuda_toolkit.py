@@ -22,14 +22,14 @@ NOWHERE = "no-such-file.gpustack"
 
 
 def probe(host: "Host") -> "Answer":
-    """Give every toolkit, the one whose nvcc is on PATH first; a variable that leads to none is reported as absent."""
+    """Return every toolkit, the one whose nvcc is on PATH first; a variable without one is reported as absent."""
     compiler = host_compiler(host)
     seen = [look(host, root, found_by) for root, found_by in roots(host).items()]
     return [dict(toolkit, host_compiler=compiler) for toolkit in seen if toolkit] or None
 
 
 def roots(host: "Host") -> "Dict[str, List[str]]":
-    """Give each folder that may be a toolkit, links followed, with all that leads there."""
+    """Return each folder that may be a toolkit, links followed, with all that leads there."""
     places: "List[Tuple[str, str]]" = []
     nvcc = host.path("nvcc")
     if nvcc:
@@ -46,7 +46,7 @@ def roots(host: "Host") -> "Dict[str, List[str]]":
 
 
 def home(host: "Host", nvcc: str) -> str:
-    """Give the root that a nvcc belongs to; a script (Debian's, a wrapper) is asked where its own nvcc lies."""
+    """Return the root that a nvcc belongs to; a script (Debian's, a wrapper) is asked where its own nvcc lies."""
     if host.bytes(nvcc, 2) == b"#!":
         try:
             said = host.run(nvcc, "-v", NOWHERE, seconds=SECONDS) or {"err": ""}
@@ -58,7 +58,7 @@ def home(host: "Host", nvcc: str) -> str:
 
 
 def look(host: "Host", root: str, found_by: "List[str]") -> "Optional[Facts]":
-    """Give one toolkit; None for a folder that is none and that no variable names."""
+    """Return one toolkit; None for a folder that is none and that no variable names."""
     variables = [how for how in found_by if how in {"CUDA_HOME", "CUDA_PATH"}]
     compiler = root + "/bin/nvcc"
     nvcc, error = compiler_version(host, compiler) if host.exists(compiler) else (None, None)
@@ -80,7 +80,7 @@ def look(host: "Host", root: str, found_by: "List[str]") -> "Optional[Facts]":
 
 
 def compiler_version(host: "Host", nvcc: str) -> "Tuple[Optional[str], Optional[str]]":
-    """Give the version that nvcc tells, or why it tells none."""
+    """Return the version that nvcc tells, or why it tells none."""
     try:
         said = host.run(nvcc, "--version", seconds=SECONDS)
     except (OSError, TimeoutError) as error:
@@ -92,7 +92,7 @@ def compiler_version(host: "Host", nvcc: str) -> "Tuple[Optional[str], Optional[
 
 
 def host_compiler(host: "Host") -> "Optional[Facts]":
-    """Give path, version and kind of the C++ compiler that nvcc would take, and who names it (``named_by``)."""
+    """Return path, version and kind of the C++ compiler that nvcc would take, and who names it (``named_by``)."""
     names = [(flags, first(CCBIN, host.env(flags))) for flags in ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")]
     names += [(name, host.env(name)) for name in ("NVCC_CCBIN", "CUDAHOSTCXX")]
     for named_by, name in [*names, ("PATH", "gcc"), ("PATH", "g++")]:
@@ -103,7 +103,7 @@ def host_compiler(host: "Host") -> "Optional[Facts]":
 
 
 def compiler_at(host: "Host", name: str) -> "Optional[str]":
-    """Give the program that a name, a path or a folder (with g++ in it) stands for."""
+    """Return the program that a name, a path or a folder (with g++ in it) stands for."""
     if not name.startswith("/"):
         return host.path(name)
     for path in (name + "/g++", name + "/gcc", name):
@@ -113,7 +113,7 @@ def compiler_at(host: "Host", name: str) -> "Optional[str]":
 
 
 def identity(host: "Host", path: "Optional[str]") -> "Facts":
-    """Give version, kind and first line of what a compiler says of itself."""
+    """Return version, kind and first line of what a compiler says of itself."""
     try:
         said = host.run(path, "--version", seconds=SECONDS) if path else None
     except (OSError, TimeoutError) as error:
@@ -127,12 +127,12 @@ def identity(host: "Host", path: "Optional[str]") -> "Facts":
 
 
 def banner_version(banner: str) -> "Optional[str]":
-    """Give the version in a compiler's first line; distributions put versions of their own in brackets."""
+    """Return the version in a compiler's first line; distributions put versions of their own in brackets."""
     return first(r"(?:^|\s)v?(\d+\.\d+(?:\.\d+)*)", re.sub(r"\([^()]*\)", " ", banner))
 
 
 def in_json(text: str) -> "Optional[str]":
-    """Give the toolkit's version in a version.json."""
+    """Return the toolkit's version in a version.json."""
     try:
         version = json.loads(text)["cuda"]["version"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -141,12 +141,12 @@ def in_json(text: str) -> "Optional[str]":
 
 
 def in_header(text: str) -> "Optional[str]":
-    """Give the version that cuda.h defines: 13000 is 13.0."""
+    """Return the version that cuda.h defines: 13000 is 13.0."""
     number = int(first(r"#define\s+CUDA_VERSION\s+(\d{4,6})\b", text) or 0)
     return "%d.%d" % (number // 1000, number % 1000 // 10) if number else None
 
 
 def first(wanted: "str | re.Pattern[str]", text: "Optional[str]") -> "Optional[str]":
-    """Give what the first group of a pattern matches."""
+    """Return what the first group of a pattern matches."""
     found = re.search(wanted, text or "")
     return found.group(1) if found else None

@@ -16,7 +16,7 @@ LIBRARIES = ("libdxcore.so", "libd3d12.so", "libd3d12core.so", "libdirectml.so")
 
 
 def probe(host: "Host") -> "Answer":
-    """Give what there is of it; why it does not apply where this is neither WSL2 nor a Python with its wheels."""
+    """Return what there is of it; why it does not apply where this is neither WSL2 nor a Python with its wheels."""
     if host.environment:
         copies: "List[Facts]" = host.shared("environment/distribution.py")["probe"](host)
         return copies or (None if in_wsl(host) else NOT_HERE)
@@ -39,5 +39,5 @@ NOT_HERE = "DirectML is a part of Windows and of WSL2; this is another Linux, wi
 
 
 def in_wsl(host: "Host") -> bool:
-    """Tell whether this is WSL: its kernel's name says so, or Windows' device is here."""
+    """Return whether this is WSL: its kernel's name says so, or Windows' device is here."""
     return "microsoft" in (host.read("/proc/sys/kernel/osrelease", 256) or "").lower() or host.exists(DEVICE)

@@ -14,7 +14,7 @@ SAID = re.compile(r"Compiler (20\d\d\.\d{1,2}\.\d{1,3})")
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the compilers, the one on PATH first, or the wheels of a target Python; None where there are none."""
+    """Return the compilers, the one on PATH first, or the wheels of a target Python; None if there are none."""
     if host.environment:
         answer: "Answer" = host.shared("environment/distribution.py")["probe"](host)
         return answer
@@ -28,7 +28,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def version(host: "Host", path: str) -> "Optional[str]":
-    """Give the release in the compiler's folder, else the one that it says itself."""
+    """Return the release in the compiler's folder, else the one that it says itself."""
     named = RELEASE.search(path)
     if named:
         return named.group(1)

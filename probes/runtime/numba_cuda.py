@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of factor * left + right by a kernel in Python."""
+    """Return what came of factor * left + right by a kernel in Python."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:
@@ -38,7 +38,7 @@ def exercise(host: "Host") -> "Answer":
 
 
 def saxpy(cuda: "Any") -> "Callable[..., None]":
-    """Give the kernel."""
+    """Return the kernel."""
 
     def kernel(out: "Any", factor: "Any", left: "Any", right: "Any") -> None:
         at = cuda.grid(1)

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
 
 
 def exercise(host: "Host") -> "Answer":
-    """Give what came of a matrix product with a known answer."""
+    """Return what came of a matrix product with a known answer."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:

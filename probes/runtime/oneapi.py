@@ -18,7 +18,7 @@ MOST = 64
 
 
 def probe(host: "Host") -> "Answer":
-    """Give each root with its components, the newest release of the compiler first; None where there is none."""
+    """Return each root with its components, the newest release of the compiler first; None if there is none."""
     home = host.env("HOME") or ""
     named = [host.env("ONEAPI_ROOT"), "/opt/intel/oneapi", home + "/intel/oneapi" if home.startswith("/") else None]
     roots = dict.fromkeys(host.real(root.rstrip("/")) for root in named if root and root.startswith("/"))
@@ -26,7 +26,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def describe(host: "Host", root: str) -> "Facts":
-    """Give one root: its components by name with their releases, and what the environment says."""
+    """Return one root: its components by name with their releases, and what the environment says."""
     parts: "Dict[str, List[str]]" = {}
     for name in host.list(root)[:MOST]:
         if not RELEASE.fullmatch(name):
@@ -48,5 +48,5 @@ def describe(host: "Host", root: str) -> "Facts":
 
 
 def numbers(release: str) -> "List[int]":
-    """Give the numbers of a release, to compare."""
+    """Return the numbers of a release, to compare."""
     return [int(part) for part in release.split(".")]

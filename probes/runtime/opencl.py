@@ -30,7 +30,7 @@ POINTER, U32, SIZE = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the loader with its drivers and platforms; absent where there is no loader, None where nothing is."""
+    """Return the loader with its drivers and platforms; absent where there is no loader, None if nothing is."""
     search = host.shared("loader.py")["Loader"](host)
     loaders, icds = search.search(NAME, search.program), [icd(host, search, *found) for found in registered(host)]
     variables = {name: host.env(name) for name in VARIABLES if host.env(name) is not None}
@@ -53,7 +53,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def registered(host: "Host") -> "Iterator[Tuple[Optional[str], str]]":
-    """Give the file that registers a driver (None: a variable) and the library that it names, in the loader's order."""
+    """Yield the file that registers a driver (None: a variable) and the library it names, in the loader's order."""
     for library in (host.env("OCL_ICD_FILENAMES") or "").split(":"):
         if library:
             yield None, library
@@ -72,7 +72,7 @@ def registered(host: "Host") -> "Iterator[Tuple[Optional[str], str]]":
 
 
 def icd(host: "Host", search: "Any", file: "Optional[str]", library: str) -> "Facts":
-    """Give one registered driver: its library, and the file that the loader would take for it (None: there is none)."""
+    """Return one registered driver: its library, and the file that the loader would use (None: there is none)."""
     unread = host.why(file) if file and host.why(file) != "ok" else None
     if library.startswith("/"):
         path = library if (host.stat(library) or {}).get("kind") == "file" else None
@@ -92,7 +92,7 @@ def load(host: "Host", path: str) -> bool:
 
 
 def platforms(host: "Host") -> "Facts":
-    """Give the loader's own name and version, and every platform; runs in a fork, since it loads every driver."""
+    """Return the loader's own name and version, and every platform; runs in a fork, since it loads every driver."""
     library = host.library(NAME)
     count = U32(0)
     code = int(library.call("clGetPlatformIDs", U32(0), None, ctypes.byref(count)))
@@ -106,7 +106,7 @@ def platforms(host: "Host") -> "Facts":
 
 
 def of_loader(library: "Library", which: int) -> "Optional[str]":
-    """Give what the loader says of itself, where it has the function for it, an extension that is asked for by name."""
+    """Return what the loader says of itself, where it has the function for it, an extension asked for by name."""
     if not library.has(FINDER):
         return None
     library.value(FINDER).restype = POINTER
@@ -119,7 +119,7 @@ def of_loader(library: "Library", which: int) -> "Optional[str]":
 
 
 def platform(library: "Library", handle: int) -> "Facts":
-    """Give one platform with its devices, and the loader's code where it has none."""
+    """Return one platform with its devices, and the loader's code where it has none."""
     facts: "Facts" = {key: text(library, "clGetPlatformInfo", handle, which) for key, which in PLATFORM.items()}
     count, everything = U32(0), ctypes.c_uint64(ALL)
     code = int(library.call("clGetDeviceIDs", POINTER(handle), everything, U32(0), None, ctypes.byref(count)))
@@ -130,7 +130,7 @@ def platform(library: "Library", handle: int) -> "Facts":
 
 
 def device(library: "Library", handle: int) -> "Facts":
-    """Give one device: its name, kind, driver and version of OpenCL."""
+    """Return one device: its name, kind, driver and version of OpenCL."""
     facts: "Dict[str, Any]" = {key: text(library, "clGetDeviceInfo", handle, which) for key, which in DEVICE.items()}
     kind = ctypes.c_uint64(0)
     library.call("clGetDeviceInfo", POINTER(handle), U32(TYPE), SIZE(8), ctypes.byref(kind), None)
@@ -139,7 +139,7 @@ def device(library: "Library", handle: int) -> "Facts":
 
 
 def text(library: "Library", name: str, handle: int, which: int) -> "Optional[str]":
-    """Give a text that a function has of a platform or device."""
+    """Return a text that a function has of a platform or device."""
     room = ctypes.create_string_buffer(LONGEST)
     if library.call(name, POINTER(handle), U32(which), SIZE(LONGEST), room, None):
         return None

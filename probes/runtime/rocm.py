@@ -22,7 +22,7 @@ PLACEHOLDER = "0.1.0"  # what the public index has by these names; the real ones
 
 
 def probe(host: "Host") -> "Answer":
-    """Give each ROCm: those in a Python for a target, else those of the system; the one that is in use first."""
+    """Return each ROCm: those in a Python for a target, else those of the system; the one that is in use first."""
     if host.environment:
         return wheels(host) or None
     return [copy for root, ways in roots(host) for copy in told(host, root, ways)] or None
@@ -32,7 +32,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def roots(host: "Host") -> "List[Tuple[str, List[str]]]":
-    """Give each real folder that may be a root once, with every way by which it was found."""
+    """Return each real folder that may be a root once, with every way by which it was found."""
     ways: "Dict[str, List[str]]" = {}
     for path, how in candidates(host):
         kept = ways.setdefault(host.real(path), [])
@@ -42,7 +42,7 @@ def roots(host: "Host") -> "List[Tuple[str, List[str]]]":
 
 
 def candidates(host: "Host") -> "Iterator[Tuple[str, str]]":
-    """Give what variables name, then what lies where AMD installs it."""
+    """Yield what variables name, then what lies where AMD installs it."""
     for name in VARIABLES:
         value = (host.env(name) or "").rstrip("/")
         if value.startswith("/"):
@@ -56,7 +56,7 @@ def candidates(host: "Host") -> "Iterator[Tuple[str, str]]":
 
 
 def told(host: "Host", root: str, ways: "List[str]") -> "Iterator[Facts]":
-    """Give what a root tells, nothing where it is none."""
+    """Yield what a root tells, nothing if it is none."""
     version = release(host, root)
     if version:
         yield {
@@ -70,7 +70,7 @@ def told(host: "Host", root: str, ways: "List[str]") -> "Iterator[Facts]":
 
 
 def release(host: "Host", root: str) -> "Optional[str]":
-    """Give the release that a root says it is: by its own file, its header, or its name."""
+    """Return the release that a root says it is: by its own file, its header, or its name."""
     said = VERSION.match((host.read(root + "/.info/version", 256) or "").strip())
     if said:
         return said.group(1)
@@ -82,7 +82,7 @@ def release(host: "Host", root: str) -> "Optional[str]":
 
 
 def owner(host: "Host", root: str) -> "Optional[Facts]":
-    """Give the package that the release is from, as the system's package lists tell it."""
+    """Return the package that the release is from, as the system's package lists tell it."""
     found = host.shared("owners.py")["of_system"](host, root + "/.info/version", ["rocm-core", "amdrocm"])
     return found[0] if found else None
 
@@ -91,7 +91,7 @@ def owner(host: "Host", root: str) -> "Optional[Facts]":
 
 
 def wheels(host: "Host") -> "List[Facts]":
-    """Give ROCm's distributions in this Python, the one with the libraries first."""
+    """Return ROCm's distributions in this Python, the one with the libraries first."""
     copies = host.shared("installed.py")["find"](host)
     ours = [copy for copy in copies if copy["name"].startswith(WHEELS[:3]) or copy["name"] == "rocm"]
     order = {name: place for place, name in enumerate(WHEELS)}

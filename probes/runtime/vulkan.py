@@ -41,7 +41,7 @@ class Create(ctypes.Structure):
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the loader with its manifests and devices; absent where there is no loader, None where nothing is."""
+    """Return the loader with its manifests and devices; absent where there is no loader, None if nothing is."""
     search = host.shared("loader.py")["Loader"](host)
     loaders, icds = search.search(NAME, search.program), [icd(host, search, path, by) for path, by in manifests(host)]
     variables = {name: host.env(name) for name in (*INSTEAD, ADDED) if host.env(name) is not None}
@@ -60,7 +60,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def manifests(host: "Host") -> "Iterator[Tuple[str, str]]":
-    """Give each manifest and what led to it, in the loader's order."""
+    """Yield each manifest and what led to it, in the loader's order."""
     chosen = next((name for name in INSTEAD if host.env(name)), None)
     known = set()
     for name in [chosen] if chosen else [ADDED]:
@@ -77,7 +77,7 @@ def manifests(host: "Host") -> "Iterator[Tuple[str, str]]":
 
 
 def folders(host: "Host") -> "List[str]":
-    """Give the folders in whose vulkan/icd.d the loader looks."""
+    """Return the folders in whose vulkan/icd.d the loader looks."""
     home = host.env("HOME") or ""
     words = [
         host.env("XDG_CONFIG_HOME") or (home and home + "/.config"),
@@ -91,14 +91,14 @@ def folders(host: "Host") -> "List[str]":
 
 
 def inside(host: "Host", folder: str) -> "List[str]":
-    """Give the manifests in a folder."""
+    """Return the manifests in a folder."""
     if not folder.startswith("/"):
         return []
     return [os.path.join(folder, name) for name in host.list(folder.rstrip("/") or "/") if name.endswith(".json")]
 
 
 def icd(host: "Host", search: "Any", file: str, by: str) -> "Facts":
-    """Give one manifest: the library that it names, and the file that is (None: there is none)."""
+    """Return one manifest: the library that it names, and the file that is (None: there is none)."""
     text = host.read(file, LONGEST)
     facts: "Facts" = {"file": file, "by": by, "library": None, "api": None, "bits": None, "path": None, "error": None}
     if text is None:
@@ -121,7 +121,7 @@ def icd(host: "Host", search: "Any", file: str, by: str) -> "Facts":
 
 
 def devices(host: "Host") -> "Facts":
-    """Give the loader's version and every device; runs in a fork, since it loads every driver."""
+    """Return the loader's version and every device; runs in a fork, since it loads every driver."""
     os.environ["VK_LOADER_LAYERS_DISABLE"] = "~implicit~"  # overlays and recorders, which games bring
     library = host.library(NAME)
     number = U32(0)
@@ -143,7 +143,7 @@ def devices(host: "Host") -> "Facts":
 
 
 def device(library: "Library", handle: int) -> "Facts":
-    """Give one device: name, kind, version, and how many of its queue families compute."""
+    """Return one device: name, kind, version, and how many of its queue families compute."""
     room = ctypes.create_string_buffer(LONGEST)
     library.call("vkGetPhysicalDeviceProperties", POINTER(handle), room)
     api, driver, vendor, number, kind = struct.unpack_from("=5I", room.raw)
@@ -165,5 +165,5 @@ def device(library: "Library", handle: int) -> "Facts":
 
 
 def version(number: int) -> str:
-    """Give a version as Vulkan packs it: 3 bits of variant, 7 of major number, 10 of minor, 12 of patch."""
+    """Return a version as Vulkan packs it: 3 bits of variant, 7 of major number, 10 of minor, 12 of patch."""
     return "%d.%d.%d" % (number >> 22 & 0x7F, number >> 12 & 0x3FF, number & 0xFFF)

@@ -18,7 +18,7 @@ VERSION = re.compile(r"\b(\d+\.\d+(?:\.\d+)*(?:[.-]?(?:dev|rc)\d*)?)")
 
 
 def probe(host: "Host") -> "Answer":
-    """Give the program with its version and folder; None where there is neither program nor folder."""
+    """Return the program with its version and folder; None if there is neither program nor folder."""
     if host.environment:
         wheels: "Answer" = host.shared("environment/distribution.py")["probe"](host)
         return wheels
@@ -45,12 +45,12 @@ def probe(host: "Host") -> "Answer":
 
 
 def backends(host: "Host", root: str) -> "List[str]":
-    """Give the backends that lie in the server's folder."""
+    """Return the backends that lie in the server's folder."""
     return host.list(root + "/backends") if root else []
 
 
 def ask(host: "Host", facts: "Facts", arguments: "List[str]") -> "Facts":
-    """Give the facts with the version that the program itself tells."""
+    """Return the facts with the version that the program itself tells."""
     try:
         said = host.run(facts["program"], *arguments, seconds=SECONDS)
     except (OSError, TimeoutError) as error:

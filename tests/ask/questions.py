@@ -29,29 +29,29 @@ REPO = Path(__file__).resolve().parent.parent.parent
 
 @cache
 def judged(*subjects: str, **given: str) -> Judged:
-    """Give the verdict and its reasons, without the search for what would work instead."""
+    """Return the verdict and its reasons, without the search for what would work instead."""
     return answering.search(subjects, Given(**given), None, MATRIX, versions=1).at
 
 
 @cache
 def why(*subjects: str, **given: str) -> MatrixAnswer:
-    """Give the answer to ``matrix why``."""
+    """Return the answer to ``matrix why``."""
     return answering.why(subjects, Given(**given), None, MATRIX)
 
 
 @cache
 def plan(*subjects: str, **given: str) -> MatrixAnswer:
-    """Give the answer to ``matrix plan``."""
+    """Return the answer to ``matrix plan``."""
     return answering.plan(subjects, Given(**given), None, MATRIX)
 
 
 def verdict(*subjects: str, **given: str) -> str:
-    """Give the verdict alone."""
+    """Return the verdict alone."""
     return judged(*subjects, **given).verdict.value
 
 
 def written(answer: object, schema: str) -> dict[str, Any]:
-    """Give an answer as its JSON, held to its schema."""
+    """Return an answer as its JSON, held to its schema."""
     held: dict[str, Any] = json.loads(render(answer))
     validate(held, schema)
     return held

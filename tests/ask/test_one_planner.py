@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 IDS = ("driver-too-old-for-cuda-build", "arch-not-in-build")
-SEED, DRAWN = 20261122, 400 if WIDE else 30
+INSTALLED = re.compile(r"apt-get install nvidia-driver-\S+")
+SEED, DRAWN = 20261122, 400 if WIDE else 40
 CARDS = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 
 
@@ -36,9 +37,17 @@ def of_the_doctor(facts: Facts) -> str | None:
     """Return the requirements that the doctor advises to install, where the build of PyTorch is what is wrong."""
     for one in judge(facts, MATRIX).findings:
         typed = " ".join(one.fix.commands) if one.fix and one.id in IDS else ""
-        if re.search(r"torch==[\w.]+\+\w+", typed):
+        if "torch==" in typed:
             return pins(typed)
+        if one.id == IDS[0] and INSTALLED.search(typed):
+            return driver(typed)
     return None
+
+
+def driver(typed: str) -> str:
+    """Return the package of the driver that commands install."""
+    found = INSTALLED.search(typed)
+    return found[0] if found else ""
 
 
 def pins(command: str) -> str:
@@ -51,8 +60,10 @@ def of_the_matrix(name: str, facts: Facts) -> str | None:
     (build,) = (one for one in builds(complete(facts, MATRIX)) if one.component == "pytorch")
     version = (build.copy.version or "").partition("+")[0]
     answer = getattr(answering, name)([f"torch=={version}+{build.copy.build}"], Given(), facts, MATRIX)
-    kinds = {Change.WHEEL, Change.VERSION}
-    return next((pins(" ".join(one.commands)) for one in answer.alternatives if one.kind in kinds), None)
+    kinds = {Change.WHEEL, Change.VERSION, Change.DRIVER}
+    first = next((one for one in answer.alternatives if one.kind in kinds), None)
+    typed = " ".join(first.commands) if first else ""
+    return (driver(typed) if first.kind is Change.DRIVER else pins(typed)) if first else None
 
 
 def plain(facts: Facts) -> bool:

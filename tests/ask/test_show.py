@@ -1,4 +1,4 @@
-"""What the matrix states of a component: every part about it, with every source, at any width."""
+"""What the matrix states about a component: every part about it, with every source, at any width."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Answer = Callable[[http.server.BaseHTTPRequestHandler, threading.Event], None]
 
 
 def endless(handler: http.server.BaseHTTPRequestHandler, over: threading.Event) -> None:
-    """Give a page of links that never ends."""
+    """Return a page of links that never ends."""
     handler.send_response(200)
     handler.send_header("Content-Type", "text/html")
     handler.end_headers()
@@ -37,7 +37,7 @@ def endless(handler: http.server.BaseHTTPRequestHandler, over: threading.Event) 
 
 
 def dripping(handler: http.server.BaseHTTPRequestHandler, over: threading.Event) -> None:
-    """Give one byte after the other, each in good time."""
+    """Return one byte after the other, each in good time."""
     handler.send_response(200)
     handler.send_header("Content-Type", "text/html")
     handler.end_headers()
@@ -53,7 +53,7 @@ def silent(_handler: http.server.BaseHTTPRequestHandler, over: threading.Event) 
 
 @pytest.fixture(params=[endless, dripping, silent], ids=lambda answer: str(answer.__name__))
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Give the address of an index that answers so."""
+    """Yield the address of an index that answers so."""
     over, answer = threading.Event(), request.param
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -87,7 +87,7 @@ def test_the_whole_command_ends_in_its_time(address: str) -> None:
 
 
 class Scripted(Door):
-    """A door behind which a script runs in the place of pip."""
+    """A door behind which a script runs instead of pip."""
 
     def __init__(self, script: str) -> None:
         self.script = script
@@ -139,5 +139,5 @@ else: print(json.dumps({"install": [{"metadata": {"requires_python": ">=3.8"}, "
     assert [one.key for one in found.changes] == ["99.0"]
     assert found.unread[0].startswith(f"{PARTS[1].distribution}: the package index did not answer within ")
     assert found.unread[1:] == tuple(
-        f"{part.distribution}: the time was up before the package index was asked" for part in PARTS[2:]
+        f"{part.distribution}: time ran out before the package index was asked" for part in PARTS[2:]
     )

@@ -1,4 +1,4 @@
-"""Rows against an index: the user's own pip is asked, here with a folder of small wheels in the place of an index."""
+"""Rows against an index: the user's own pip is asked, here with a folder of small wheels instead of an index."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def wheel(folder: Path, name: str, version: str, requires_python: str, *requires
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a folder that pip takes for the whole index."""
+    """Return a folder that pip takes for the whole index."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -44,7 +44,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def newest(table: str, part: str, key: str) -> str:
-    """Give the version of the last row."""
+    """Return the version of the last row."""
     return str(MATRIX.table(table)[part][-1][key])
 
 
@@ -87,7 +87,7 @@ def test_releases_that_this_python_is_not_shown_are_said_to_be_unread(index: Pat
     wheel(index, "tensorflow", "2.14.0", ">=3.8", "numpy")
     found = compare(["tensorflow"], MATRIX, 60)
     assert (found.same, found.changes) == (0, ())
-    assert found.unread == ("tensorflow: the index shows this Python nothing as new as the newest row",)
+    assert found.unread == ("tensorflow: the index offers this Python nothing as new as the newest row",)
 
 
 def test_what_is_written_are_rows_as_tables_hold_them(index: Path, tmp_path: Path) -> None:

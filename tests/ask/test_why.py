@@ -69,7 +69,8 @@ TRUTHS = [
     (("nvidia-nccl-cu12==2.27.7",), {"driver": "470.256.02"}, FAILS),
     (("tensorrt==10.9.0",), {"gpu": "sm_61"}, FAILS),
     # systems
-    (("tensorflow==2.17.0",), {"os": "windows"}, FAILS),
+    (("tensorflow==2.17.0",), {"os": "windows"}, LIMITED),  # there are wheels, which know no GPU
+    (("tensorflow==2.17.0",), {"os": "windows", "gpu": "RTX 3090"}, FAILS),
     (("tensorflow==2.17.0",), {"os": "wsl", "driver": "551.61"}, WORKS),
     (("torch==2.11.0+cu130",), {"os": "windows", "driver": "551.61"}, FAILS),
     (("torch==2.11.0+cu130",), {"os": "windows", "driver": "581.15"}, WORKS),

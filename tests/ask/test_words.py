@@ -52,6 +52,14 @@ def test_words_are_read_as_people_mean_them(typed: tuple[str, ...], subjects: tu
         ("mi250x torch 2.9.0+rocm6.4", ("torch==2.9.0+rocm6.4", "mi250x")),
         ("strix halo pytorch", ("pytorch", "strix halo")),
         ("can gtx 1650 run driver 580", ("driver==580", "gtx 1650")),
+        ("vllm on a 4090 with driver 535", ("vllm", "driver==535", "4090")),
+        ("torch cuda 12.2", ("torch", "cuda==12.2")),
+        ("torch cu118 rtx 5090", ("torch==2.7.1+cu118", "rtx 5090")),
+        ("torch 2.9 cu128 driver 535", ("torch==2.9+cu128", "driver==535")),
+        ("pytorch rocm6.4 rx 7900 xtx", ("torch==2.9.1+rocm6.4", "rx 7900 xtx")),
+        ("jax cuda12 driver 510", ("jax[cuda12]", "driver==510")),
+        ("cu124 gcc 14", ("cuda==12.4", "gcc==14")),
+        ("sglang h200 595.45.04", ("sglang", "driver==595.45.04", "h200")),
     ],
 )
 def test_a_question_in_any_order_names_what_is_asked_about_first(typed: str, subjects: tuple[str, ...]) -> None:

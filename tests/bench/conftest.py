@@ -18,25 +18,25 @@ def _kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def driver(compile_library: Callable[..., Path]) -> Path:
-    """Give the folder with the stand-in driver."""
+    """Return the folder with the stand-in driver."""
     flags = ("-O3", "-march=native", "-w")
     return compile_library("libcuda_bench.c", "libcuda.so.1", *flags, "-Wl,-soname,libcuda.so.1", "-lm", "-ldl").parent
 
 
 @pytest.fixture(scope="session")
 def products(compile_library: Callable[..., Path]) -> str:
-    """Give the stand-in cuBLASLt."""
+    """Return the stand-in cuBLASLt."""
     flags = ("-O3", "-march=native", "-ffast-math", "-w", "-lm", "-ldl")
     return str(compile_library("libcublaslt_bench.c", "libcublasLt.so.13", *flags))
 
 
 @pytest.fixture(scope="session")
 def sums(compile_library: Callable[..., Path]) -> str:
-    """Give the stand-in NCCL."""
+    """Return the stand-in NCCL."""
     return str(compile_library("libnccl_bench.c", "libnccl.so.2", "-O3", "-march=native", "-w", "-ldl"))
 
 
 @pytest.fixture(scope="session")
 def nvml(compile_library: Callable[..., Path]) -> Path:
-    """Give the folder with the stand-in NVML."""
+    """Return the folder with the stand-in NVML."""
     return compile_library("libnvidia_ml.c", "libnvidia-ml.so.1", "-Wl,-soname,libnvidia-ml.so.1").parent

@@ -53,7 +53,7 @@ COUNTERS: dict[str, Any] = {
 
 
 def measured(name: str, amount: float, each: float, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
-    """Give what the child says of a benchmark whose every run took so long."""
+    """Return what the child says of a benchmark whose every run took so long."""
     return {
         "id": name,
         "amount": amount,

@@ -38,7 +38,7 @@ def measured(driver: Path, *arguments: str | Path) -> subprocess.CompletedProces
 
 
 def bent(path: Path, factor: float) -> Path:
-    """Give the same report as if every figure had been so many times what it was."""
+    """Return the same report as if every figure had been so many times what it was."""
     report = json.loads(path.read_text())
     for result in report["results"]:
         result["value"] *= factor
@@ -91,7 +91,7 @@ def test_a_saved_report_is_compared_with_and_a_regression_is_exit_code_1(driver:
         (("--plot", "x.gif"), "ends with .svg, .html, .png; x.gif does not"),
         (("--save", "/nowhere/x.json"), "/nowhere/x.json cannot be written"),
         (("--compare", "/nowhere/x.json"), "/nowhere/x.json cannot be read"),
-        (("--compare", __file__), "is not a report of gpustack bench"),
+        (("--compare", __file__), "is not a gpustack bench report"),
         (("--repeat", "0"), "0"),
         (("--tolerance", "-1"), "-1"),
     ],

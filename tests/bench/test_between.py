@@ -1,4 +1,4 @@
-"""What goes on between GPUs is held against the links that there are, and a word is said of those that are down."""
+"""What goes on between GPUs is compared with the links that there are, and a word is said of those that are down."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def limit(*ends: dict[str, Any], kind: str = "p2p.copy", **method: object) -> tu
 
 
 def figure(name: str, rate: float, *ends: dict[str, Any], gpus: tuple[int, ...] = (0, 1), **method: object) -> Result:
-    """Give the result of a benchmark of several GPUs whose child told this of their links."""
+    """Return the result of a benchmark of several GPUs whose child told this of their links."""
     bench = replace(BENCHES[name], company=gpus[1:])
     seen = replace(SEEN, device=SEEN.devices[gpus[0]])
     said = lines.measured(name, rate, 1.0)
@@ -64,7 +64,7 @@ def test_links_that_go_straight_to_the_other_gpu_are_counted_alone() -> None:
 @pytest.mark.parametrize("ends", [(), (end(0, up=0, mb_s=0), end(1, up=0, mb_s=0)), (end(0),)])
 def test_without_links_it_is_that_of_pcie(ends: tuple[dict[str, Any], ...]) -> None:
     if len(ends) == 1:
-        ends = (end(0, straight=4), end(1, up=0, mb_s=0))  # links to somebody else
+        ends = (end(0, straight=4), end(1, up=0, mb_s=0))  # links to someone else
         ends[0]["straight"] = {"2": 4}
     assert limit(*ends) == ("p2p.pcie", pytest.approx(57.6, abs=0.05), pytest.approx(57.6, abs=0.05))
 
@@ -85,7 +85,7 @@ def test_a_sound_pair_is_well_and_says_where_its_limit_comes_from() -> None:
     seen = figure("p2p.bandwidth", 396e9, end(0), end(1))
     assert (seen.verdict, seen.why, seen.gpus, seen.device) == (Mark.OK, (), (0, 1), 0)
     assert seen.ratio == pytest.approx(0.88, abs=1e-3)
-    assert "18 NVLinks of a GPU x 25 GB/s a direction, 26.562 signalled" in (seen.ceiling_from or "")
+    assert "18 NVLinks of a GPU x 25 GB/s per direction, 26.562 signalled" in (seen.ceiling_from or "")
     assert seen.name() == "p2p.bandwidth 0>1"
 
 

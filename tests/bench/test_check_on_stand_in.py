@@ -24,7 +24,7 @@ name = "NVIDIA *"
 
 
 def check(at: Path, *folders: Path, python_path: str = "") -> dict[str, Any]:
-    """Give the check's report as JSON, with these folders on the library path."""
+    """Return the check's report as JSON, with these folders on the library path."""
     paths = ":".join([*map(str, folders), os.environ.get("LD_LIBRARY_PATH", "")])
     more = {"LD_LIBRARY_PATH": paths, "FAKE_MEMORY": "1000000", "PYTHONPATH": python_path}
     done = subprocess.run(

@@ -14,7 +14,7 @@ from gpustack.bench.compiling import Code, Kernels, keep, read
 
 @pytest.fixture
 def toolkit(compile_library: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a toolkit with a stand-in compiler, the only one here, and one source with its shipped PTX."""
+    """Return a toolkit with a stand-in compiler, the only one here, and one source with its shipped PTX."""
     (tmp_path / "toolkit/lib64").mkdir(parents=True)
     (tmp_path / "toolkit/lib64/libnvrtc.so.12").symlink_to(compile_library("libnvrtc_bench.c", "libnvrtc.so.12", "-w"))
     (tmp_path / "sources").mkdir()
@@ -27,20 +27,20 @@ def toolkit(compile_library: Callable[..., Path], tmp_path: Path, monkeypatch: p
 
 
 def made(toolkit: Path, *, major: int = 9, cuda: int = 12080, **environ: str) -> Code:
-    """Give the code of the source in a process of its own, so to speak: nothing is remembered but what is kept."""
+    """Return the code of the source in a process of its own, so to speak: nothing is remembered but what is kept."""
     place = {"CUDA_HOME": str(toolkit), "XDG_CACHE_HOME": str(toolkit.parent / "cache"), **environ}
     return Kernels(capability=(major, 0), cuda=cuda, environ=place).code("one")
 
 
 def number(code: Code) -> int:
-    """Give how many sources the stand-in compiler had compiled when it made this."""
+    """Return how many sources the stand-in compiler had compiled when it made this."""
     return int(code.data.split()[1])
 
 
 def test_what_was_compiled_is_kept_for_the_next_run(toolkit: Path) -> None:
     first, second = made(toolkit), made(toolkit)
     assert (first.compiled, first.how) == (True, "compiled for sm_90a by NVRTC 12.0")
-    assert second == Code(data=first.data, compiled=True, how=f"{first.how}, kept from an earlier run")
+    assert second == Code(data=first.data, compiled=True, how=f"{first.how}, cached from an earlier run")
 
 
 def test_another_source_architecture_or_compiler_is_another_entry(

@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture
 def run(driver: Path, nvml: Path, sums: str) -> Run:
-    """Give a function that measures on so many stand-in GPUs, told by FAKE_ variables what to do."""
+    """Return a function that measures on so many stand-in GPUs, told by FAKE_ variables what to do."""
 
     def run_(
         count: int, *names: str, gpus: tuple[int, ...] | None = None, spare: bool = False, **fakes: str

@@ -30,7 +30,7 @@ def say(kind, what=None):
 
 
 class Scripted(Door):
-    """A door behind which a script runs in the place of the child, one after the other where there are several."""
+    """A door behind which a script runs instead of the child, one after the other where there are several."""
 
     def __init__(self, *scripts: str) -> None:
         self.scripts = list(scripts)
@@ -64,7 +64,7 @@ def test_what_is_said_is_heard_until_it_is_done() -> None:
         ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
         ("sys.stderr.write('one\\nno memory'); sys.exit(3)", "ended with exit code 3 before it answered (no memory)"),
         ("pass", "ended with exit code 0 before it answered"),
-        ("os.close(1); time.sleep(60)", "closed its output and goes on"),
+        ("os.close(1); time.sleep(60)", "closed its output but keeps running"),
         ("print('Hello from a library', flush=True)", "printed an unexpected line: b'Hello from a library'"),
         ("os.write(1, b'[' * 100000 + b'\\n')", "printed an unexpected line"),
         ("os.write(1, b'{\"what\": 1}\\n')", "printed an unexpected line"),
@@ -82,7 +82,7 @@ def test_a_child_that_is_silent_for_too_long_is_ended() -> None:
     begun = time.monotonic()
     last = heard("say('at', 'x'); signal.pause()", patience=0.5)[-1]
     assert last.kind == "died"
-    assert "said nothing for 0." in last.what
+    assert "printed nothing for 0." in last.what
     assert "state S" in last.what
     assert time.monotonic() - begun < 4
 

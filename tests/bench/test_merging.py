@@ -58,9 +58,9 @@ def test_runs_that_differ_are_not_steady_however_steady_each_was() -> None:
 
 
 def test_one_low_run_makes_the_figure_low_with_its_reason_and_one_failed_run_fails_it() -> None:
-    low = run(4600.0, Mark.LOW, why=("also at work on this GPU: 7 python",))
+    low = run(4600.0, Mark.LOW, why=("also computing on this GPU: 7 python",))
     (seen,) = merged([run(4601.0), low])
-    assert (seen.verdict, seen.why) == (Mark.LOW, ("also at work on this GPU: 7 python",))
+    assert (seen.verdict, seen.why) == (Mark.LOW, ("also computing on this GPU: 7 python",))
     (failed,) = merged([run(4600.0), run(None, Mark.FAILED, why=("wrong",))])
     assert (failed.verdict, failed.why) == (Mark.FAILED, ("wrong",))
 

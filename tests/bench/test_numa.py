@@ -19,7 +19,7 @@ HERE = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
 
 @pytest.fixture
 def sysfs(tmp_path: Path) -> Callable[[str, str], str]:
-    """Give a function that writes the node of the GPU and the processors of node 1."""
+    """Return a function that writes the node of the GPU and the processors of node 1."""
 
     def write(node: str, cpus: str) -> str:
         card, folder = tmp_path / "bus/pci/devices" / PCI, tmp_path / "devices/system/node/node1"
@@ -73,9 +73,9 @@ def test_refused_memory_is_said_and_the_processors_are_taken(sysfs: Callable[[st
     [
         ("-1", "0-7", f"the kernel reports no node for {PCI}"),
         ("what", "0-7", f"the kernel reports no node for {PCI}"),
-        ("1", "4000-4003", "no processor of node 1 may be used here"),
-        ("1", "", "no processor of node 1 may be used here"),
-        ("7", "0", "no processor of node 7 may be used here"),
+        ("1", "4000-4003", "no processor of node 1 is available here"),
+        ("1", "", "no processor of node 1 is available here"),
+        ("7", "0", "no processor of node 7 is available here"),
     ],
 )
 def test_without_a_node_nothing_is_done_and_why_is_said(
@@ -152,8 +152,8 @@ def test_far_memory_is_that_of_the_furthest_node_and_then_it_is_near_again(sysfs
     ("node", "has_memory", "refusal", "why"),
     [
         ("-1", "0-2", None, "the kernel reports no node for"),
-        ("1", "1", None, "there is memory on node 1 alone"),
-        ("1", "nonsense", None, "there is memory on node 1 alone"),
+        ("1", "1", None, "only node 1 has memory"),
+        ("1", "nonsense", None, "only node 1 has memory"),
         ("1", "0-2", "not permitted", "not permitted"),
     ],
 )

@@ -115,7 +115,7 @@ def test_the_shipped_ptx_is_what_the_compiler_makes() -> None:
 
 @pytest.fixture
 def stand_in(compile_library: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a folder of sources, beside a stand-in for the compiler's wheel."""
+    """Return a folder of sources, beside a stand-in for the compiler's wheel."""
     wheel = tmp_path / "site/nvidia/cuda_nvrtc/lib"
     wheel.mkdir(parents=True)
     (wheel / "libnvrtc.so.12").symlink_to(compile_library("libnvrtc_bench.c", "libnvrtc.so.12", "-w"))

@@ -28,13 +28,15 @@ def test_more_than_the_limit_is_doubt_of_the_report() -> None:
     seen = reasons.beyond(copy(80.0))
     assert seen
     assert seen.weight is Weight.DOUBT
-    assert seen.text.startswith("139% of the limit: what the card reports of its link")
+    assert seen.text.startswith("139% of the limit: what the card reports about its link")
     assert reasons.beyond(copy(57.7)) is None
     assert reasons.beyond(replace(copy(80.0), ceiling=Ceiling(best=None, held=None, source=""))) is None
 
 
 def test_a_part_that_was_cut_is_named_with_what_the_probe_gave() -> None:
-    doubt = "half-rate or fused part: 512 bf16 operations a clock and multiprocessor by mma in the probe, 1024 expected"
+    doubt = (
+        "half-rate or fused part: 512 bf16 operations per clock and multiprocessor by mma in the probe, 1024 expected"
+    )
     seen = reasons.cut(replace(product(), part=Part(rate=512.0, source="probe", doubt=doubt)))
     assert seen
     assert seen.text == doubt
@@ -201,7 +203,7 @@ def test_small_payloads_are_told_with_what_they_cost() -> None:
 def test_replays_are_worth_a_word() -> None:
     seen = links.replays(copy(link=replace(WHOLE, replays=7)))
     assert seen
-    assert (seen.text, seen.weight) == ("7 PCIe packets had to be sent again", Weight.NOTE)
+    assert (seen.text, seen.weight) == ("7 PCIe packets had to be resent", Weight.NOTE)
     assert links.replays(copy()) is None
     assert links.replays(copy(link=Link())) is None
 
@@ -225,7 +227,7 @@ def test_links_between_gpus_that_are_down_or_err_are_told() -> None:
     assert (down.text, down.weight) == ("16 of 18 NVLinks are up", Weight.FAULT)
     errs = links.nvlink_errors(pair(NvLink(total=18, active=18, errors=5)))
     assert errs
-    assert errs.text == "5 errors and repeats on NVLinks meanwhile"
+    assert errs.text == "5 errors and replays on NVLinks during the measurement"
     assert links.nvlinks(pair(None)) is links.nvlink_errors(pair(None)) is None
     assert links.nvlinks(memory(nvlink=NvLink(total=18, active=16))) is None
 
@@ -233,7 +235,7 @@ def test_links_between_gpus_that_are_down_or_err_are_told() -> None:
 def test_memory_errors_are_told_by_their_kind() -> None:
     corrected = reasons.errors(memory(ecc=Ecc(corrected=3, uncorrected=0)))
     assert corrected
-    assert (corrected.text, corrected.weight) == ("3 corrected memory errors meanwhile", Weight.NOTE)
+    assert (corrected.text, corrected.weight) == ("3 corrected memory errors during the measurement", Weight.NOTE)
     lost = reasons.errors(memory(ecc=Ecc(corrected=0, uncorrected=2)))
     assert lost
     assert (lost.weight, lost.text[:20]) == (Weight.FAULT, "2 uncorrected memory")
@@ -252,7 +254,7 @@ def test_a_row_that_waits_for_a_reset_is_told_where_memory_is_measured() -> None
 def test_another_process_at_work_is_named_and_an_idle_one_only_where_the_figure_is_bad() -> None:
     at_work = reasons.shared(memory(processes=("4242 python, 3.1 GiB",), others_percent=97.0))
     assert at_work
-    assert (at_work.text, at_work.weight) == ("also at work on this GPU: 4242 python, 3.1 GiB", Weight.FAULT)
+    assert (at_work.text, at_work.weight) == ("also computing on this GPU: 4242 python, 3.1 GiB", Weight.FAULT)
     unknown = reasons.shared(memory(processes=("4242 python",)))
     assert unknown
     assert unknown.weight is Weight.FAULT
@@ -276,7 +278,7 @@ def test_a_process_that_takes_a_twentieth_of_the_card_is_at_work(percent: float,
 def test_many_processes_are_counted_and_a_busy_gpu_without_any_is_told() -> None:
     many = reasons.shared(memory(processes=("1 a", "2 b", "3 c", "4 d", "5 e"), busy_percent=88.0))
     assert many
-    assert many.text == "also at work on this GPU: 1 a, 2 b, 3 c and 2 more; it was 88 % busy before we began"
+    assert many.text == "also computing on this GPU: 1 a, 2 b, 3 c and 2 more; it was 88 % busy before we began"
     nobody = reasons.shared(memory(busy_percent=88.0))
     assert nobody
     assert nobody.text == "the GPU was 88 % busy before we began, and no process is visible"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def taken(seconds: list[float], plan: Plan) -> list[float]:
-    """Give the samples that are taken of work whose trains take these seconds, over and over."""
+    """Return the samples that are taken of work whose trains take these seconds, over and over."""
     trains = cycle(seconds)
     return gather(lambda: Train(next(trains), None), 1, plan, lambda _: None).seconds
 

@@ -118,7 +118,7 @@ def test_a_hang_at_the_end_of_the_time_leaves_what_there_is() -> None:
     report = run(OPEN + done("pcie.h2d.pinned", PCIE) + "say('at', 'pcie.d2h.pinned'); signal.pause()", timeout=1.5)
     assert marks(report) == {"pcie.h2d.pinned": Mark.OK, "pcie.d2h.pinned": Mark.FAILED, "hbm.read": Mark.SKIPPED}
     assert report.interrupted is None
-    assert report.results[2].why == ("the time was up before its turn",)
+    assert report.results[2].why == ("time ran out before its turn",)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ pytestmark = [
 
 @pytest.fixture
 def run(driver: Path, nvml: Path, sums: str) -> Run:
-    """Give a function that measures on two stand-in GPUs, told by FAKE_ variables what to do."""
+    """Return a function that measures on two stand-in GPUs, told by FAKE_ variables what to do."""
 
     def run_(*names: str, gpus: tuple[int, ...] | None = None, nccl: str | None = sums, **fakes: str) -> BenchReport:
         paths = ":".join([str(driver), str(nvml), os.environ.get("LD_LIBRARY_PATH", "")])

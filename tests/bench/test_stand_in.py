@@ -52,7 +52,7 @@ pytestmark = [
 
 @pytest.fixture
 def run(driver: Path, products: str) -> Run:
-    """Give a function that measures on the stand-in driver, told by FAKE_ variables what to do."""
+    """Return a function that measures on the stand-in driver, told by FAKE_ variables what to do."""
 
     def run_(
         *names: str, data: str = "random", gpus: tuple[int, ...] = (0,), sustain: float = 0.0, **fakes: str
@@ -189,7 +189,7 @@ def test_zeros_are_data_too(run: Run) -> None:
 @pytest.mark.parametrize(
     ("gemm", "verdict", "says"),
     [
-        ("none", Mark.SKIPPED, "knows no way to make this product"),
+        ("none", Mark.SKIPPED, "has no way to compute this product"),
         ("unstarted", Mark.SKIPPED, "does not start here: cublasLtCreate answered 1"),
         ("refused", Mark.SKIPPED, "has no such product here (cublasLtMatmulAlgoGetHeuristic answered 15)"),
     ],
@@ -320,7 +320,7 @@ def test_nvml_tells_what_the_card_did(driver: Path, nvml: Path) -> None:
     assert (telemetry.others_percent, telemetry.busy_percent, telemetry.performance_state) == (97, 97, 0)
     assert telemetry.nvlink == NvLink(total=18, active=18)
     assert telemetry.remap_pending is True
-    assert any(why.startswith(f"also at work on this GPU: {pids.pid} ") for why in result.why)
+    assert any(why.startswith(f"also computing on this GPU: {pids.pid} ") for why in result.why)
     assert report.devices[0].driver == "580.159.04"
 
 

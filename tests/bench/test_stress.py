@@ -42,7 +42,7 @@ standing_in = pytest.mark.skipif(
 
 @pytest.fixture
 def stress(driver: Path, products: str) -> Load:
-    """Give a function that loads the stand-in GPUs."""
+    """Return a function that loads the stand-in GPUs."""
 
     def stress_(seconds: float = 1.0, gpus: tuple[int, ...] = (0,), **fakes: str) -> BenchReport:
         return bench.stress(seconds, gpus=gpus, cublaslt=products, environ=surroundings(driver, **fakes))
@@ -124,7 +124,7 @@ def test_a_product_that_is_wrong_from_the_first_is_a_failure(stress: Load) -> No
     [
         ({"FAKE_MEMORY": "200000"}, Mark.SKIPPED, "of the GPU's memory are free"),
         ({"FAKE_FAULT": "cuMemAllocFromPoolAsync@12=2"}, Mark.SKIPPED, "too little memory is free"),
-        ({"FAKE_GEMM": "none"}, Mark.SKIPPED, "knows no way"),
+        ({"FAKE_GEMM": "none"}, Mark.SKIPPED, "has no way"),
         ({"FAKE_FAULT": "cuEventRecord@20=719"}, Mark.FAILED, "CUDA_ERROR_LAUNCH_FAILED"),
         ({"FAKE_FAULT": "cuEventRecord@20=segv"}, Mark.FAILED, "was killed by SIGSEGV"),
     ],
@@ -161,7 +161,7 @@ def command(driver: Path, products: str, *arguments: str, **fakes: str) -> subpr
 @pytest.mark.parametrize(
     ("fakes", "code", "says"),
     [
-        ({}, 0, "compared bit by bit: all alike"),
+        ({}, 0, "compared bit by bit: all identical"),
         ({"FAKE_GEMM": "flips"}, 1, "computes or stores wrong values"),
         ({"FAKE_MEMORY": "200000"}, 3, "of the GPU's memory are free"),
     ],
@@ -225,7 +225,7 @@ def summed(*states: dict[str, Any]) -> Any:  # noqa: ANN401 - a result or its fa
 def test_a_power_bound_card_that_errs_nowhere_is_well() -> None:
     result = concluded()
     assert result.verdict is Mark.OK
-    assert result.why[0] == "3800 products over 130.0 GiB compared bit by bit: all alike"
+    assert result.why[0] == "3800 products over 130.0 GiB compared bit by bit: all identical"
     assert result.why[1].startswith("power-bound: 1400 of 1980 MHz held")
     assert "698 W, up to 47 °C" in result.why[-1]
 

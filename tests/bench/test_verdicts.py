@@ -24,7 +24,7 @@ def test_a_sound_card_is_ok_and_needs_no_words(case: Case) -> None:
 
 def test_a_low_figure_that_nothing_explains_is_low() -> None:
     seen = judge(memory(3000.0))
-    assert seen == Verdict(mark=Mark.LOW, why=("62% of the limit, 87% is usual at least",))
+    assert seen == Verdict(mark=Mark.LOW, why=("62% of the limit, 87% is the usual minimum",))
 
 
 def test_a_figure_a_little_below_the_usual_is_not_clearly_low() -> None:
@@ -90,7 +90,7 @@ def test_a_fault_is_no_excuse_and_brings_what_to_do() -> None:
 def test_a_narrow_link_is_low_with_its_reason() -> None:
     seen = judge(copy(27.5, Link(generation=5, width=8, max_generation=5, max_width=16)))
     assert seen.mark is Mark.LOW
-    assert seen.why == ("48% of the limit, 88% is usual at least", "PCIe 5.0 x8 under load, 5.0 x16 is possible")
+    assert seen.why == ("48% of the limit, 88% is the usual minimum", "PCIe 5.0 x8 under load, 5.0 x16 is possible")
 
 
 def test_two_reasons_with_one_advice_give_it_once() -> None:
@@ -101,7 +101,7 @@ def test_two_reasons_with_one_advice_give_it_once() -> None:
 def test_another_process_at_work_makes_a_figure_low_and_is_named_as_the_cause() -> None:
     seen = judge(memory(2300.0, processes=("4242 python, 3.1 GiB",), others_percent=97.0))
     assert seen.mark is Mark.LOW
-    assert seen.why[1] == "also at work on this GPU: 4242 python, 3.1 GiB"
+    assert seen.why[1] == "also computing on this GPU: 4242 python, 3.1 GiB"
 
 
 def test_without_a_limit_nothing_is_low() -> None:

@@ -80,8 +80,8 @@ def test_text_in_which_nothing_is_recognised_is_a_whole_report_that_knows_nothin
         (("doctor", "--from", ""), "--from was given an empty path"),
         (("doctor", "--timeout", "nan"), "nan is not a number"),
         (("bench", "--tolerance", "nan"), "nan is not a number"),
-        (("bench", "--format", "json", "-o", "/nowhere/figures.json"), "there is no writable folder /nowhere"),
-        (("stress", "--seconds", "3600", "-o", "/nowhere/figures.txt"), "there is no writable folder /nowhere"),
+        (("bench", "--format", "json", "-o", "/nowhere/figures.json"), "no writable folder /nowhere"),
+        (("stress", "--seconds", "3600", "-o", "/nowhere/figures.txt"), "no writable folder /nowhere"),
     ],
 )
 def test_wrong_use_is_one_clear_line_and_exit_code_2(arguments: tuple[str, ...], says: str) -> None:

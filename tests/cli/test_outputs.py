@@ -33,7 +33,7 @@ def gpustack(*arguments: str | Path, folder: Path) -> subprocess.CompletedProces
 
 
 def asked(*typed: str) -> list[tuple[str, str | None]]:
-    """Give what is understood of these arguments: each form with its file."""
+    """Return what is understood of these arguments: each form with its file."""
     found: list[Place] = []
     own = typer.Typer()
 

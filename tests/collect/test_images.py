@@ -46,7 +46,7 @@ def torch_in(site: Path, version: str = "2.11.0+cu130", cuda: str = "13.0") -> N
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """Give a Debian-like root with the system's Python and a venv that holds torch."""
+    """Return a Debian-like root with the system's Python and a venv that holds torch."""
     root = tmp_path / "image"
     for folder in (
         "usr/bin",
@@ -76,7 +76,7 @@ def image(tmp_path: Path) -> Path:
 
 
 def on_driver(facts: Facts, release: str, cuda: int, name: str = "NVIDIA H200", cc: str = "9.0") -> Facts:
-    """Give the facts as a machine with this driver would have them under the same image."""
+    """Return the facts as a machine with this driver would have them under the same image."""
     parts = (module(release, release), uvm(release), driver(release), nvml(release, cuda), libcuda(cuda, release, cc))
     brought = table(told(facts, "image"), "libcuda")
     under = taken_over((*parts, seen("pci-display", pci()), seen("gpu", gpu(name, cc))), brought)
@@ -313,12 +313,12 @@ def test_a_python_whose_version_nothing_tells_is_told_as_not_seen(image: Path) -
     facts = look(image, (), timeout=30)
     assert facts.environments == ()
     (told_,) = [one for one in facts.not_seen if one.what == "/opt/venv/bin/python"]
-    assert "which version of Python" in told_.why
+    assert "which Python version" in told_.why
 
 
 @pytest.mark.parametrize("variable", ["A", "=b", "A\0=b"])
 def test_a_variable_has_a_name_and_a_value(image: Path, variable: str) -> None:
-    with pytest.raises(UsageError, match="KEY=VALUE is wanted"):
+    with pytest.raises(UsageError, match="KEY=VALUE is expected"):
         look(image, [variable])
 
 
@@ -334,7 +334,7 @@ def test_the_command_judges_an_image_and_refuses_what_is_none(image: Path, tmp_p
     assert report_["environments"][0]["python"] == "/opt/venv/bin/python"
     (tmp_path / "empty").mkdir()
     for arguments, says in (
-        (["--container", tmp_path / "empty"], "no root of a file system"),
+        (["--container", tmp_path / "empty"], "not the root of a file system"),
         (["--container", tmp_path / "gone"], "No such file"),
         (["--container", image / "etc/os-release"], "Not a directory"),
         (["--container", image, "--deep"], "cannot be combined"),

@@ -36,7 +36,7 @@ def around(home: Path, folder: Path | None = None, chosen: Sequence[str] = (), *
 
 
 def below(found: Surroundings, home: Path) -> dict[str, str]:
-    """Give kind by folder, relative to the home, of what was found there."""
+    """Return kind by folder, relative to the home, of what was found there."""
     return {
         str(Path(one.prefix or "").relative_to(home)): one.kind
         for one in found.environments
@@ -147,15 +147,15 @@ def test_a_python_whose_base_is_gone_or_too_old_is_told_once_with_what_to_do(tmp
     assert below(found, tmp_path) == {}
     ours = [one for one in found.not_seen if str(tmp_path) in one.what]
     assert ours == [
-        Unseen(what=f"{tmp_path}/.venv/bin/python", why="it is Python 3.6.15, and the probes need 3.8 or newer"),
+        Unseen(what=f"{tmp_path}/.venv/bin/python", why="it is Python 3.6.15, but the probes need 3.8 or newer"),
         Unseen(
             what=f"{tmp_path}/venv/bin/python",
-            why=f"the Python it was made from, {tmp_path}/removed/python3.9, is gone",
+            why=f"the Python it was created from, {tmp_path}/removed/python3.9, is gone",
             enable_by=f"make it again: python3 -m venv --clear {tmp_path}/venv",
         ),
         Unseen(
             what=f"{tmp_path}/.local/share/pipx/venvs/old/bin/python",
-            why=f"the Python it was made from, {tmp_path}/removed/python3.9, is gone",
+            why=f"the Python it was created from, {tmp_path}/removed/python3.9, is gone",
             enable_by="make it again: pipx reinstall-all",
         ),
     ]
@@ -224,7 +224,7 @@ def test_a_place_that_hangs_costs_that_place_alone(tmp_path: Path) -> None:
     door = Stopping()
     found = targets.look((), environ(tmp_path), str(tmp_path), door, door.now() + 10)
     assert below(found, tmp_path) == {"venv": "venv"}
-    assert any("gave no answer" in one.why and one.what == "the Pythons to look at" for one in found.not_seen)
+    assert any("gave no answer" in one.why and one.what == "the Pythons to examine" for one in found.not_seen)
 
 
 def test_each_python_answers_for_itself_and_one_that_is_met_again_is_told_once(

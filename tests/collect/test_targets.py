@@ -1,4 +1,4 @@
-"""Which Pythons are looked at, and what of our environment they get to see."""
+"""Which Pythons are examined, and what of our environment they get to see."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def system(name: str, do: str | None = None, seconds: float = 5.0) -> System:
 def run(
     tmp_path: Path, *groups: tuple[System, ...], door: Door | None = None, seconds: float = 8.0, end: str = ""
 ) -> tuple[dict[str, Reply], float]:
-    """Give the replies by id, and how long all of it took."""
+    """Return the replies by id, and how long all of it took."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(end=end))
     tasks = [Task(argv=(sys.executable, "-I", "-S", str(program)), environ={}, systems=group) for group in groups]
@@ -75,7 +75,7 @@ def run(
         ("say('[' * 100000)", "no answer"),
         ("os.write(1, b'\\xff\\x00\\xfe\\n')", "no answer"),
         ("os.write(1, bytes(1 << 20)); [os.write(1, bytes(1 << 20)) for _ in range(20)]", "over 16 MiB"),
-        ("os.close(1); time.sleep(60)", "closed its output and goes on"),
+        ("os.close(1); time.sleep(60)", "closed its output but keeps running"),
     ],
 )
 def test_a_sick_probe_costs_its_own_answer_alone(tmp_path: Path, do: str, says: str) -> None:

@@ -28,7 +28,7 @@ def between(before: Facts, after: Facts) -> Difference:
 
 
 def only(found: Difference, component: str, what: str = "version") -> Changed:
-    """Give the one change of this kind."""
+    """Return the one change of this kind."""
     (one,) = [one for one in found.changes if (one.component, one.what) == (component, what)]
     return one
 

@@ -1,4 +1,4 @@
-"""AMD machines that were looked at: what is well, what is a fault, and what follows from what."""
+"""AMD machines that were examined: what is well, what is a fault, and what follows from what."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BRIDGE = {"pci": "0000:02:00.0", "speed": 16.0, "width": 16, "max_speed": 16.0, 
 
 
 def card(gfx: str | None = "gfx1100", at: str = PCI, *, kfd: bool = True, **facts: object) -> dict[str, object]:
-    """Give one AMD GPU in good health, as the kernel tells of it."""
+    """Return one AMD GPU in good health, as the kernel tells of it."""
     common = {"key": at, "pci": at, "gfx": gfx, "kfd": kfd, "integrated": False, "driver": "amdgpu"}
     return {**common, "render": "/dev/dri/renderD128", "name": "Radeon", "ras": {}, "temperature": {}, **facts}
 
@@ -48,7 +48,7 @@ def node(path: str, *, open_: bool = True, exists: bool = True) -> dict[str, obj
 
 
 def module(*, open_: bool = True, version: str | None = None, **facts: object) -> Component:
-    """Give the kernel's amdgpu, loaded, its nodes open to this login."""
+    """Return the kernel's amdgpu, loaded, its nodes open to this login."""
     nodes = [node("/dev/kfd", open_=open_), node("/dev/dri/renderD128", open_=open_)]
     login = {"root": False, "gids": [1000], "groups": ["render"] if open_ else [], "account_groups": []}
     common = {"loaded": True, "version_loaded": version, "kfd": True, "blacklisted": [], "login": login, "nodes": nodes}
@@ -60,7 +60,7 @@ def rocm_torch(*archs: str, hip: str = "6.4.43482", **facts: object) -> Componen
 
 
 def amd(*others: Component, gpus: Iterable[dict[str, object]] = ()) -> Facts:
-    """Give an ordinary machine with one card and whatever else is named."""
+    """Return an ordinary machine with one card and whatever else is named."""
     absent = (seen(name) for name in ("nvidia.ko", "nvidia-driver", "nvml", "libcuda", "gpu"))
     parts = (seen("pci-display", CARD), seen("amd-gpu", *(gpus or [card()])), module(), python())
     return merged(machine(kernel(), log(), *absent, *parts, pythons=[PYTHON]), *others)
@@ -284,7 +284,7 @@ def test_a_build_is_held_against_the_hip_of_its_own_python(version: str, kept: K
 
 
 def in_container(*others: Component, driver: str | None = "amdgpu", exists: bool = False) -> Facts:
-    """Give a machine with one card as a container shows it."""
+    """Return a machine with one card as a container shows it."""
     shut = module(nodes=[node("/dev/kfd", exists=exists, open_=exists), node("/dev/dri/renderD128", exists=exists)])
     inside = merged(amd(shut, *others, gpus=[card(driver=driver)]), drop=[])
     return replace(inside, host=replace(inside.host, container="docker"))

@@ -124,7 +124,7 @@ PATTERNS = [(one, sorted(one.compiled().groupindex) or ["code"]) for one in patt
 
 @st.composite
 def messages(draw: st.DrawFn) -> Message:
-    """Give a message of a known kind, with some of its values, whatever they say."""
+    """Return a message of a known kind, with some of its values, whatever they say."""
     pattern, names = draw(st.sampled_from(PATTERNS))
     named = draw(st.dictionaries(st.sampled_from(names), VALUES | TEXTS))
     return Message(kind=pattern.kind, line=draw(TEXTS), origin="a.txt", values={**pattern.values, **named})

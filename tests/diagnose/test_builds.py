@@ -125,7 +125,7 @@ def test_where_no_build_is_known_the_driver_is_to_be_renewed() -> None:
         (jax("cuda13"), "535.183.01", 12020, 'pip install --upgrade "jax[cuda12]=='),
         (onnxruntime("cuda13", cuda="13.0"), "535.183.01", 12020, 'pip install "onnxruntime-gpu==1.26.*"'),
         (onnxruntime("cuda12", cuda="12"), "470.256.02", 11040, 'pip install "onnxruntime-gpu==1.18.*"'),
-        (jax("cuda12"), "470.256.02", 11040, "sudo ubuntu-drivers install"),
+        (jax("cuda12"), "470.256.02", 11040, "sudo apt-get install nvidia-driver-580"),
     ],
 )
 def test_other_frameworks_have_wheels_for_older_drivers(

@@ -23,7 +23,7 @@ TOOLKIT = "/usr/local/cuda-12.2/lib64"
 def both(
     path: str = NCCL, fits: str | None = OLD, *, there: bool = True, names: tuple[str, str] = (OLD, NEW)
 ) -> object:
-    """Give a Python in which two wheels claim a file."""
+    """Return a Python in which two wheels claim a file."""
     versions = ("2.14.3", "2.27.3")
     owners = [{"name": name, "version": version} for name, version in zip(names, versions, strict=True)]
     entry = {"path": path, "owners": owners, "fits": fits, "checked": "size", "there": there}
@@ -181,7 +181,7 @@ def test_several_libraries_of_one_toolkit_are_one_finding() -> None:
 
 
 def linked(lacking: list[str], step: str = "LD_LIBRARY_PATH", **more: object) -> Component:
-    """Give a PyTorch whose libcusparse finds a linker that lacks these names."""
+    """Return a PyTorch whose libcusparse finds a linker that lacks these names."""
     path = f"{TOOLKIT}/libnvJitLink.so.12"
     linker = {"by": "/v/libcusparse.so.12", "path": path, "newest": "12.2", "wanted": lacking, "lacking": lacking}
     looked = {

@@ -73,7 +73,7 @@ def words(command: str) -> list[str]:
 
 
 def to_pip(command: str) -> Iterator[str]:
-    """Give what a command has pip install or remove, by name."""
+    """Yield what a command has pip install or remove, by name."""
     asked = False
     before = ""
     for word in words(command):
@@ -123,7 +123,7 @@ def a_package_of_nvidia_alone_is_said_to_be_in_its_repository(
 
 
 def it_can_be_typed_as_it_stands(_: Facts, finding: Finding, typed: Sequence[str]) -> None:
-    """No blank for a person to fill in, and no question to the matrix in the place of a change."""
+    """No blank for a person to fill in, and no question to the matrix instead of a change."""
     assert finding.fix is not None
     for command in filter(None, (*typed, finding.fix.verify)):
         assert not re.search(r"…|\.\.\.|<[a-z]+>", command), (finding.id, command)
@@ -207,7 +207,7 @@ def test_inside_wsl_nothing_of_the_driver_for_linux_is_installed() -> None:
 
 
 def respelled(held: object, before: str, after: str) -> object:
-    """Give the same facts with one text for another."""
+    """Return the same facts with one text for another."""
     if isinstance(held, str):
         return held.replace(before, after) if type(held) is str else held
     if isinstance(held, Mapping):

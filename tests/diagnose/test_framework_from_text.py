@@ -22,18 +22,18 @@ WINDOWS = "Windows 11, RTX 4070\nPackage     Version\n----------- -------\ntorch
 
 
 def report(*texts: str) -> Report:
-    """Give the report on texts of one machine."""
+    """Return the report on texts of one machine."""
     facts, _ = take([(f"{number}.txt", text) for number, text in enumerate(texts)], MATRIX)
     return judge(facts, MATRIX)
 
 
 def roots(*texts: str) -> tuple[str, ...]:
-    """Give the causes that the doctor names, likeliest first."""
+    """Return the causes that the doctor names, likeliest first."""
     return report(*texts).verdict.root_causes
 
 
 def told(*texts: str) -> str:
-    """Give all that the doctor says of the first cause, as JSON."""
+    """Return all that the doctor says of the first cause, as JSON."""
     found = report(*texts)
     first = found.verdict.root_keys[0]
     findings = json.loads(render(found))["findings"]

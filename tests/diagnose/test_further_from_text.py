@@ -1,4 +1,4 @@
-"""Faults in further words, lone messages without the neighbours they mostly have, and which of two faults is first."""
+"""Faults in further words, lone messages without the neighbours they usually have, and which of two faults is first."""
 
 from __future__ import annotations
 

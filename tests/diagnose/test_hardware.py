@@ -1,4 +1,4 @@
-"""Rules about the GPU itself: faults, heat, links, and what could not be looked at."""
+"""Rules about the GPU itself: faults, heat, links, and what could not be examined."""
 
 from __future__ import annotations
 

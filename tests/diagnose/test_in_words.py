@@ -51,7 +51,7 @@ def test_what_may_never_meet_is_not_judged(words: str) -> None:
 
 
 def test_a_name_that_is_no_text_costs_no_answer() -> None:
-    """A snapshot of somebody else's may hold anything where a name belongs."""
+    """A snapshot of someone else's may hold anything where a name belongs."""
     copies = seen("kernel-headers", {"key": "0"}, {"key": "1"})
     named = replace(copies, instances=tuple(replace(one, facts={"name": {}}) for one in copies.instances))
     assert judge(replace(machine(named), taken=""), MATRIX).verdict.root_causes == ()

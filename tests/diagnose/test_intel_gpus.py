@@ -45,7 +45,7 @@ XPU = {
 
 
 def card(at: str = CARD, device: str = "0x56a0", **facts: object) -> dict[str, object]:
-    """Give one Intel GPU as the probe tells of it."""
+    """Return one Intel GPU as the probe tells of it."""
     common = {"key": at, "pci": at, "device_id": device, "driver": "i915", "integrated": at == INSIDE, "nodes": [NODE]}
     return {**common, "link": None, "clocks": [], **facts}
 
@@ -55,7 +55,7 @@ def bus(at: str = CARD, device: str = "0x56a0", **facts: object) -> dict[str, ob
 
 
 def arc(*more: Component, **facts: object) -> Facts:
-    """Give a machine whose only GPU is an Arc A770, well but for what is told."""
+    """Return a machine whose only GPU is an Arc A770, well but for what is told."""
     parts = (
         seen("pci-display", bus()),
         seen("intel-gpu", {**card(), **facts}),
@@ -111,7 +111,7 @@ def test_what_is_there_but_lists_nothing_is_not_called_missing() -> None:
 
 
 def drop_runtime() -> Component:
-    """Give a runtime that nobody could look at."""
+    """Return a runtime that nobody could look at."""
     return seen("intel-compute-runtime", status="unknown", reason="no time")
 
 

@@ -279,7 +279,7 @@ CPU = {"version": "2.11.0+cpu", "build": "cpu", "accelerator": "cpu"}
 
 
 def two(facts: Facts, mine: Mapping[str, object], other: Mapping[str, object], kind: str = "venv") -> Facts:
-    """Give the machine with a chosen Python and one that was found, each with its own PyTorch."""
+    """Return the machine with a chosen Python and one that was found, each with its own PyTorch."""
     copies = [{**copy, "environment": python} for copy, python in ((mine, PYTHON), (other, OTHER)) if copy]
     found = Environment(python=OTHER, kind=kind, prefix="/home/u/other", found=True)
     environments = (Environment(python=PYTHON, kind="venv"), found)

@@ -17,12 +17,12 @@ NVCC_124 = "Cuda compilation tools, release 12.4, V12.4.131"
 
 
 def told(text: str) -> Report:
-    """Give what is said of a pasted text."""
+    """Return what is said of a pasted text."""
     return judge(load(["-"], io.BytesIO(text.encode()), MATRIX), MATRIX)
 
 
 def words(text: str, slug: str) -> str:
-    """Give what the finding says, its fix included; it must be the only root."""
+    """Return what the finding says, its fix included; it must be the only root."""
     report = told(text)
     assert report.verdict.root_causes == (slug,)
     (one,) = [finding for finding in report.findings if finding.id == slug]

@@ -21,7 +21,7 @@ DELETED, STUCK = "process-on-deleted-driver", "gpu-process-stuck"
 
 
 def process(pid: int = 70, **facts: object) -> dict[str, object]:
-    """Give a training script on the GPU, as its probe tells of it."""
+    """Return a training script on the GPU, as its probe tells of it."""
     common = {
         "key": f"pid {pid}",
         "pid": pid,

@@ -1,4 +1,4 @@
-"""What holds for every rule, whatever it speaks of, and that each can fire."""
+"""What holds for every rule, whatever it covers, and that each can fire."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def cuda_python(core: str, bindings: str) -> Facts:
 
 
 def beside(chosen: Component) -> Facts:
-    """Give a machine whose chosen Python has this framework, and another that works."""
+    """Return a machine whose chosen Python has this framework, and another that works."""
     copy = {"version": "2.11.0+cu130", "build": "cu130", "cuda": "13.0", "accelerator": "cuda", "archs": ["sm_90"]}
     made = seen("pytorch", {**copy, "environment": "/other/bin/python"})
     both = replace(chosen, instances=(*chosen.instances, *made.instances))
@@ -253,7 +253,7 @@ def unsound(made: Report) -> list[str]:
 
 
 def sound(finding: Finding) -> bool:
-    """Tell whether a finding rests on facts, is short, and has a fix made of commands where it is the root."""
+    """Return whether a finding rests on facts, is short, and has a fix made of commands where it is the root."""
     fix, row = finding.fix, finding.row
     assert finding.because
     assert all(ground.component and ground.fact for ground in finding.because)

@@ -67,7 +67,7 @@ def test_a_rule_without_facts_and_damaged_facts_do_not_hold() -> None:
     proofs = {one.name: one for one in selftest.rules(MATRIX, {"gpu-overheat": {"components": 3}})}
     assert not any(one.held for one in proofs.values())
     assert proofs["libcuda-missing"].says == "no facts are shipped on which it could be tried"
-    assert "components is no list" in proofs["gpu-overheat"].says
+    assert "components is not a list" in proofs["gpu-overheat"].says
 
 
 def test_a_guard_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ COMPILERS = {"triton", "torch-compile", "torchscript"}
 
 
 def ran(component: str, exercise: dict[str, object], version: str = "1.2.0", **facts: object) -> Component:
-    """Give a component that was tried in the chosen Python."""
+    """Return a component that was tried in the chosen Python."""
     layer = Layer.COMPILER if component in COMPILERS else Layer.LIBRARY if component == "cupy" else Layer.RUNTIME
     copy = {"key": component, "version": version, "environment": PYTHON, "exercise": exercise, **facts}
     return replace(seen(component, copy), layer=layer)

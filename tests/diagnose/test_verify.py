@@ -2,7 +2,7 @@
 
 Each is run by a shell on a stand-in of the program that it asks: once as that program answers with the fault, once
 without it. ``gpustack doctor`` is its own check: the machine that has the finding is judged, and the same machine
-without the fault. What no stand-in can answer for stands in ``NOT_TRIED``, with the reason.
+without the fault. What no stand-in can answer for is in ``NOT_TRIED``, with the reason.
 """
 
 from __future__ import annotations

@@ -32,15 +32,15 @@ class Driver:
         return call
 
     def do_cuDeviceGetCount(self, to: Any) -> None:  # noqa: N802 - the driver's name
-        """Give how many GPUs there are."""
+        """Return how many GPUs there are."""
         to._obj.value = self.count
 
     def do_cuDeviceGetName(self, to: Any, _size: int, _device: Any) -> None:  # noqa: N802
-        """Give its name."""
+        """Return its name."""
         to.value = b"Stand-in"
 
     def do_cuMemAlloc_v2(self, to: Any, size: Any) -> None:  # noqa: N802
-        """Give memory."""
+        """Return memory."""
         memory = ctypes.create_string_buffer(size.value)
         self.held[ctypes.addressof(memory)] = memory
         to._obj.value = ctypes.addressof(memory)
@@ -54,7 +54,7 @@ class Driver:
         ctypes.memmove(to, source.value, size.value)
 
     def do_cuGetErrorString(self, _code: int, to: Any) -> None:  # noqa: N802
-        """Give words for an error."""
+        """Return words for an error."""
         to._obj.value = b"the stand-in refuses"
 
 
@@ -77,11 +77,11 @@ class Numbers:
         return Numbers([total[0] + self.wrong, *total[1:]])
 
     def tolist(self) -> Any:
-        """Give plain lists."""
+        """Return plain lists."""
         return self.rows
 
     def to(self, _device: str) -> Numbers:
-        """Give itself: all memory is one."""
+        """Return itself: all memory is one."""
         return self
 
     float = numpy = to_host = lambda self: self
@@ -94,13 +94,13 @@ def product(left: Numbers, right: Numbers) -> Numbers:
 
 
 def spoilt(answer: Numbers, *, wrong: bool) -> Numbers:
-    """Give the matrix with its first number wrong, if so wanted."""
+    """Return the matrix with its first number wrong, if so wanted."""
     answer.rows[0][0] += wrong
     return answer
 
 
 def cupy(*, wrong: bool) -> dict[str, Any]:
-    """CuPy: lists in the place of arrays."""
+    """CuPy: lists instead of arrays."""
     make = lambda rows, _kind: Numbers(rows)  # noqa: E731
     matmul = lambda left, right: spoilt(product(left, right), wrong=wrong)  # noqa: E731
     return {"cupy": {"__version__": "14", "asarray": make, "matmul": matmul}}

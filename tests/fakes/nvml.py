@@ -40,17 +40,17 @@ class StandIn:
         vars(self.module)["nvmlLib"] = self.loaded
 
     def host(self, **told: Any) -> ToldHost:  # noqa: ANN401 - whatever a told host takes
-        """Give a host on which this is the driver."""
+        """Return a host on which this is the driver."""
         return ToldHost(
             libraries={SONAME: self.loaded}, modules={"pynvml": self.module}, maps=[str(self.library)], **told
         )
 
     def ask(self, probe: str, **told: Any) -> Any:  # noqa: ANN401 - a probe's answer
-        """Give what a probe answers on that host."""
+        """Return what a probe answers on that host."""
         return load(PROBES[probe])["probe"](self.host(**told))
 
     def look(self, *ids: str, seconds: Mapping[str, float] | None = None, **environ: str) -> dict[str, Component]:
-        """Give the components that a look in children of their own sees of this driver; ``seconds`` are time limits."""
+        """Return the components that probes in their own children see of this driver; ``seconds`` are time limits."""
         limits = seconds or {}
         rows = [system for system in catalogue.load() if system.id in (ids or PROBES)]
         systems = [replace(system, seconds=limits.get(system.id, 8.0)) for system in rows]
@@ -58,7 +58,7 @@ class StandIn:
         return {component.id: component for component in facts.components}
 
     def tasks(self, probe: str, plans: Mapping[str, str]) -> list[Task]:
-        """Give a child for each plan; its name stands where a task has the path of its Python."""
+        """Return a child for each plan; its name stands where a task has the path of its Python."""
         systems = [system for system in catalogue.load() if system.id == probe]
         ours = (Environment(python=sys.executable, kind="own"),)
         return [
@@ -68,17 +68,17 @@ class StandIn:
         ]
 
     def environ(self, **more: str) -> dict[str, str]:
-        """Give an environment in which the loader finds this driver first."""
+        """Return an environment in which the loader finds this driver first."""
         return {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(self.library.parent), **more}
 
 
 def facts_of(component: Component) -> list[dict[str, Any]]:
-    """Give the facts of each copy, as whoever reads the JSON gets them."""
+    """Return the facts of each copy, as whoever reads the JSON gets them."""
     return [json.loads(json.dumps(copy.facts)) for copy in component.instances]
 
 
 def fresh() -> ModuleType:
-    """Give an nvidia-ml-py that shares nothing with another."""
+    """Return an nvidia-ml-py that shares nothing with another."""
     spec = importlib.util.spec_from_file_location("pynvml_of_a_stand_in", pynvml.__file__)
     assert spec is not None
     assert spec.loader is not None

@@ -36,36 +36,36 @@ class Tensor:
         self.numbers, self.shape = numbers, shape
 
     def to(self, *_: str) -> Tensor:
-        """Give the same numbers, wherever and whatever they are."""
+        """Return the same numbers, wherever and whatever they are."""
         return self
 
     def reshape(self, *shape: int) -> Tensor:
-        """Give the same numbers in another shape."""
+        """Return the same numbers in another shape."""
         return Tensor(self.numbers, shape)
 
     def tolist(self) -> list[list[int]]:
-        """Give rows."""
+        """Return rows."""
         width = self.shape[-1]
         return [self.numbers[at : at + width] for at in range(0, len(self.numbers), width)]
 
 
 def tensor(rows: list[list[int]]) -> Tensor:
-    """Give a matrix."""
+    """Return a matrix."""
     return Tensor([number for row in rows for number in row], (len(rows), len(rows[0])))
 
 
 def arange(end: int) -> Tensor:
-    """Give the numbers from nought."""
+    """Return the numbers from nought."""
     return Tensor(list(range(end)), (end,))
 
 
 def ones(*shape: int) -> Tensor:
-    """Give ones."""
+    """Return ones."""
     return Tensor([1] * shape[-1] * shape[-2], shape)
 
 
 def matmul(left: Tensor, right: Tensor) -> Tensor:
-    """Give the product of two square matrices."""
+    """Return the product of two square matrices."""
     columns = list(zip(*right.tolist(), strict=True))
     product = [[sum(a * b for a, b in zip(row, column, strict=True)) for column in columns] for row in left.tolist()]
     product[0][0] += WRONG == "wrong-product"
@@ -73,7 +73,7 @@ def matmul(left: Tensor, right: Tensor) -> Tensor:
 
 
 def conv2d(image: Tensor, _kernel: Tensor, _bias: None, stride: int) -> Tensor:
-    """Give the sums of windows of three by three."""
+    """Return the sums of windows of three by three."""
     rows = image.tolist()
     places = range(0, len(rows) - 2, stride)
     sums = [

@@ -37,7 +37,7 @@ class Ran:
         return said
 
     def status(self, component: str) -> tuple[str, str]:
-        """Give status and reason of a component."""
+        """Return status and reason of a component."""
         seen = next(one for one in self.report["components"] if one["id"] == component)
         return seen["status"], str(seen["reason"])
 
@@ -86,7 +86,7 @@ def grown(mark: str, children: int, patience: float = 20.0) -> None:
 
 
 def whole(ran: Ran) -> dict[str, Any]:
-    """Give the report, which is whole and came without a word about ourselves."""
+    """Return the report, which is whole and came without a word about ourselves."""
     assert ran.code in {0, 1}, ran.err
     assert "Traceback" not in ran.err
     report = ran.report
@@ -96,7 +96,7 @@ def whole(ran: Ran) -> dict[str, Any]:
 
 
 def left(mark: str, patience: float = 4.0) -> list[str]:
-    """Give the processes with this mark that are still there, zombies left out, after a little patience."""
+    """Return the processes with this mark that are still there, zombies left out, after a little patience."""
     deadline = time.monotonic() + patience
     while (found := _alive(mark)) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -109,7 +109,7 @@ def _alive(mark: str) -> list[str]:
 
 
 def _words(path: Path) -> str:
-    """Give what a process's file says; nothing where it is gone or may not be asked."""
+    """Return what a process's file says; nothing if it is gone or may not be asked."""
     try:
         return path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
     except OSError:

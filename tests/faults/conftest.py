@@ -1,4 +1,4 @@
-"""What the tests of faults share: the compiled stand-ins, and the well machine that each fault is held against."""
+"""What the tests of faults share: the compiled stand-ins, and the well machine that each fault is compared with."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    """Give what compiles the stand-ins, each once."""
+    """Return what compiles the stand-ins, each once."""
     return machine.open_shop(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture(scope="session")
 def well(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Facts:
-    """Give the facts of a machine on which all stand-ins are well."""
+    """Return the facts of a machine on which all stand-ins are well."""
     planted = tmp_path_factory.mktemp("well")
     return sharing.worked_out(
         tmp_path_factory, "the well machine", lambda: machine.look(machine.planted(shop, planted, ()))

@@ -87,12 +87,12 @@ class Sick:
 
 
 def files() -> tuple[Sick, ...]:
-    """Give every row about files."""
+    """Return every row about files."""
     return (*_closed(), *_needed(), *_doubted(), *_null(), *_left())
 
 
 def _closed() -> Iterator[Sick]:
-    """Give the files that cannot be read at all: each is named with the reason."""
+    """Yield the files that cannot be read at all: each is named with the reason."""
     needed = {"/proc/sys/kernel/osrelease", f"{GPU}/class", f"{GPU}/vendor"}
     for path, component in (
         ("/proc/sys/kernel/osrelease", "linux-kernel"),
@@ -119,7 +119,7 @@ def _closed() -> Iterator[Sick]:
 
 
 def _needed() -> Iterator[Sick]:
-    """Give the files without which a probe has nothing to say, holding nonsense."""
+    """Yield the files without which a probe has nothing to say, holding nonsense."""
     for path, component, says in (
         ("/proc/sys/kernel/osrelease", "linux-kernel", "osrelease: no kernel's release stands in it"),
         (f"{GPU}/class", "pci-display", "class: no number of PCI stands in it"),
@@ -133,7 +133,7 @@ def _needed() -> Iterator[Sick]:
 
 
 def _doubted() -> Iterator[Sick]:
-    """Give the files whose nonsense is reported as such."""
+    """Yield the files whose nonsense is reported as such."""
     for path, component, fact, why in (
         ("/sys/module/nvidia/version", "nvidia.ko", "", "no release stands in it"),
         ("/sys/module/nvidia/version", "nvidia-driver", "", "no release stands in it"),
@@ -150,7 +150,7 @@ def _doubted() -> Iterator[Sick]:
 
 
 def _null() -> Iterator[Sick]:
-    """Give the files whose nonsense leaves a fact unknown."""
+    """Yield the files whose nonsense leaves a fact unknown."""
     for path, component, fact in (
         ("/proc/meminfo", "limits", "memory_bytes"),
         ("/proc/mounts", "limits", "shm_bytes"),
@@ -165,7 +165,7 @@ def _null() -> Iterator[Sick]:
 
 
 def _left() -> Iterator[Sick]:
-    """Give the files of which there is something else to read: their first third, or what they are changed to."""
+    """Yield the files of which there is something else to read: their first third, or what they are changed to."""
     package = {"kind": "deb", "name": "nvidia-driver-580", "version": "590.48.01-1"}
     left: tuple[tuple[str, str, str, str, JsonValue], ...] = (
         ("cut", "/dev/kmsg", "kernel-log", "nvrm", ("NVRM: lo",)),

@@ -1,6 +1,6 @@
-"""Answers as a probe's child does, once for each plan: a fork each, so that each loads the stand-in anew.
+"""Answers as a probe's child does, once for each plan: a fork each, so that each loads the stand-in again.
 
-A program, started as gpustack starts its probes; what it is told stands in a file: where the probes are, their rows,
+A program, started as gpustack starts its probes; what it is told is in a file: where the probes are, their rows,
 the path to nvidia-ml-py, and the plans (variables of the environment). It prints for each plan what that fork printed.
 """
 
@@ -37,7 +37,7 @@ def warm(names: dict[str, Any], told: dict[str, Any]) -> None:
 
 
 def answered(names: dict[str, Any], told: dict[str, Any], plan: dict[str, str]) -> str:
-    """Give what the runner of probes prints in a fork of its own with this plan."""
+    """Return what the runner of probes prints in a fork of its own with this plan."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:

@@ -1,4 +1,4 @@
-"""Many looks at stand-in libraries through one child: it forks for each plan, and a fork loads and asks them anew."""
+"""Many looks at stand-in libraries through one child: it forks for each plan, and a fork loads and asks them again."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Look:
     components: Mapping[str, Component]
 
     def why(self, component: str) -> Mapping[str, str]:
-        """Give why each fact of a component's first copy is not known."""
+        """Return why each fact of a component's first copy is not known."""
         copies = self.components[component].instances
         return dict(_unavailable(copies[0].facts)) if copies else {}
 
     def heard(self, component: str, function: str) -> str:
-        """Give all that a function of the library was heard to answer."""
+        """Return all that a function of the library was heard to answer."""
         return " ".join(call.outcome for call in self.components[component].calls if call.name == function)
 
     def judged(self, well: Facts) -> tuple[Health, str]:
-        """Give the verdict on the well machine with these components, and all that the report says is wrong."""
+        """Return the verdict on the well machine with these components, and all that the report says is wrong."""
         report = judge(
             replace(well, components=tuple(self.components.get(one.id, one) for one in well.components)), MATRIX
         )
@@ -56,7 +56,7 @@ class Look:
 def look(
     folder: Path, environ: Mapping[str, str], ids: Sequence[str], plans: Sequence[Mapping[str, str]]
 ) -> list[Look]:
-    """Give a look for each plan, which is variables of the environment; raises where one was not answered whole."""
+    """Return a look for each plan, which is variables of the environment; raises if one was not answered whole."""
     told = {
         "probes": str(assets.PROBES / "__main__.py"),
         "rows": [dict(SYSTEMS[one].data) for one in ids],
@@ -72,7 +72,7 @@ def look(
 
 
 def _read(said: str, ids: Sequence[str]) -> Look:
-    """Give the look that a fork's output tells of, which is what a child of gpustack prints."""
+    """Return the look that a fork's output tells of, which is what a child of gpustack prints."""
     lines = [json.loads(line) for line in said.splitlines()]
     assert [line.get("at", line.get("id")) for line in lines] == [one for one in ids for _ in range(2)]
     replies = [Reply(system=SYSTEMS[line["id"]], environment=None, answer=line) for line in lines if "id" in line]
@@ -80,7 +80,7 @@ def _read(said: str, ids: Sequence[str]) -> Look:
 
 
 def _unavailable(value: JsonValue, at: str = "") -> Iterator[tuple[str, str]]:
-    """Give each fact that is not known with the reason, those of parts (MIG instances) too."""
+    """Yield each fact that is not known with the reason, those of parts (MIG instances) too."""
     if isinstance(value, Mapping):
         for name, held in value.items():
             if name == "unavailable" and isinstance(held, Mapping):

@@ -75,7 +75,7 @@ class Shop:
     compiler: str
 
     def make(self, source: str, *flags: str) -> Path:
-        """Give a stand-in, compiled once."""
+        """Return a stand-in, compiled once."""
         library = self.folder / (source + "".join(flags).replace("/", "_") + ".so")
         if not library.exists():
             command = [self.compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(FAKES / source), *flags]
@@ -96,12 +96,12 @@ class Shop:
             shutil.copy(source, folder / name)
 
     def _needed(self) -> Path:
-        """Give a library to link against that nobody finds when it is loaded."""
+        """Return a library to link against that nobody finds when it is loaded."""
         return self.make("shared_object.c", "-DSYMBOL=nobody", "-DSIZE=1", "-Wl,-soname,libc++-of-nobody.so.1")
 
 
 def open_shop(folder: Path) -> Shop:
-    """Give the shop; leaves the test out where there is no compiler."""
+    """Return the shop; leaves the test out where there is no compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         leave_out("no C compiler here: stand-in libraries cannot be built")
@@ -153,22 +153,22 @@ def planted(shop: Shop, folder: Path, rows: Sequence[Row]) -> dict[str, str]:
 
 
 def asked(rows: Sequence[Row]) -> set[str]:
-    """Give what is asked after on the machine of these rows: what they are about, and what shall not suffer by it."""
+    """Return what is asked after on the machine of these rows: what they are about, and what shall not suffer by it."""
     return {*BESIDE, *(row.component for row in rows)} if rows else set(ASKED)
 
 
 def hangs(rows: Sequence[Row]) -> bool:
-    """Tell whether a look at the machine of these rows waits for something that hangs."""
+    """Return whether a look at the machine of these rows waits for something that hangs."""
     return any(row.fault in HANGS for row in rows)
 
 
 def waits(rows: Sequence[Row]) -> bool:
-    """Tell whether a look at the machine of these rows takes seconds, and hardly any of the processor's."""
+    """Return whether a look at the machine of these rows takes seconds, and hardly any of the processor's."""
     return any(row.fault in WAITS for row in rows)
 
 
 def look(environ: Mapping[str, str], rows: Sequence[Row] = (), door: Door | None = None) -> Facts:
-    """Give the facts of that machine: every library is loaded and asked in the real children."""
+    """Return the facts of that machine: every library is loaded and asked in the real children."""
     wanted = asked(rows)
     hung = {one for row in rows if hangs([row]) for one in STAND.get(row.place, (row.component,))}
     systems = [
@@ -182,13 +182,13 @@ def look(environ: Mapping[str, str], rows: Sequence[Row] = (), door: Door | None
 
 
 def transplanted(well: Facts, sick: Facts, ids: Iterable[str]) -> Facts:
-    """Give the facts of the well machine with these components of the sick one."""
+    """Return the facts of the well machine with these components of the sick one."""
     taken: dict[str, Component] = {one.id: one for one in sick.components if one.id in set(ids)}
     return replace(well, components=tuple(taken.get(one.id, one) for one in well.components))
 
 
 def packed(rows: Iterable[Row]) -> list[list[Row]]:
-    """Give the rows in as few looks as can be."""
+    """Return the rows in as few looks as can be."""
     looks: list[list[Row]] = []
     for row in rows:
         look_ = next((one for one in looks if _fits(row, one)), None)
@@ -203,7 +203,7 @@ def _manner(row: Row) -> tuple[bool, bool, bool]:
 
 
 def _fits(row: Row, rows: Sequence[Row]) -> bool:
-    """Tell whether a row can be told from the others of a look: each library is sick in one way there."""
+    """Return whether a row can be told from the others of a look: each library is sick in one way there."""
     alike = all(_manner(row) == _manner(one) for one in rows)
     same = [one for one in rows if one.library == row.library]
     if row.library in SHARED:

@@ -26,7 +26,7 @@ SAYS = {
     "text": "Exec format error",
     "loop": "Too many levels of symbolic links",
 }
-TALKERS = ("uname", "modinfo", "nvcc")  # one that prints for ever takes a processor as long as it is waited for
+TALKERS = ("uname", "modinfo", "nvcc")  # one that prints forever takes a processor as long as it is waited for
 # What each says while it is well.
 WELL: Mapping[str, str] = {
     "uname": "echo x86_64",
@@ -52,7 +52,7 @@ ASKED: Mapping[str, tuple[str, str]] = {
     "nvcc": ("cuda-toolkit", "version"),
 }
 COMPONENTS = sorted({component for component, _ in ASKED.values()})
-# What files of the machine would say in the place of a program.
+# What files of the machine would say instead of a program.
 GONE = ("/proc/sys/kernel/arch", "/var/lib/dpkg/status", "/dev/kmsg")
 THERE = {"/lib/modules/6.8.0-60-generic/modules.dep": "extra/nvidia.ko:\n", "/var/lib/rpm/rpmdb.sqlite": ""}
 
@@ -79,17 +79,17 @@ class Program:
 
     @property
     def says(self) -> str:
-        """What stands in its reason, or among what was not seen."""
+        """What is in its reason, or among what was not seen."""
         return SAYS.get(self.fault, "")
 
 
 def programs() -> tuple[Program, ...]:
-    """Give every row about programs."""
+    """Return every row about programs."""
     return tuple(row for look in looks() for row in look)
 
 
 def looks() -> tuple[tuple[Program, ...], ...]:
-    """Give the rows by look: in each every program is sick, in the next in another way, until each was in all."""
+    """Return the rows by look: in each every program is sick, in the next in another way, until each was in all."""
     return tuple(tuple(_rows(turn)) for turn in range(len(KINDS)))
 
 

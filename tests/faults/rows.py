@@ -27,7 +27,7 @@ ENDS = {
     "deep": "was killed by SIGSEGV",
     "hog": "was killed by SIGABRT",
     "endless": "gave no answer in",
-    "forge": "printed what is no answer",
+    "forge": "printed something that is not an answer",
     "shut": "before it answered",
 }
 # The same of a fork that asks one copy of a library.
@@ -95,13 +95,13 @@ class Row:
 
 
 def libraries() -> tuple[Row, ...]:
-    """Give every row about libraries."""
+    """Return every row about libraries."""
     rows = (*_died(), *_stuck(), *_loaded(), *_refused(), *_copies(), *_answered())
     return tuple(replace(row, decides=_decides(row)) for row in rows)
 
 
 def _decides(row: Row) -> bool:
-    """Tell whether a machine with this fault may not be called healthy.
+    """Return whether a machine with this fault may not be called healthy.
 
     One NVIDIA GPU does not stand on NVLink or other makers' libraries, what a library misses may be loaded before it,
     and CUDA runs without NVML.
@@ -112,7 +112,7 @@ def _decides(row: Row) -> bool:
 
 
 def _died() -> Iterator[Row]:
-    """Give what ends or holds up the process of the probe: each kind at each of five functions."""
+    """Yield what ends or holds up the process of the probe: each kind at each of five functions."""
     for fault, says in ENDS.items():
         for library, place, component in (
             ("libcuda.so.1", "cuInit", "libcuda"),
@@ -125,7 +125,7 @@ def _died() -> Iterator[Row]:
 
 
 def _stuck() -> Iterator[Row]:
-    """Give what cannot be ended."""
+    """Yield what cannot be ended."""
     left = "it could not be ended and is left behind"
     for fault, letter in (("hang", "S"), ("vfork", "D")):
         says = f"(state {letter}…{left}"
@@ -141,7 +141,7 @@ def _stuck() -> Iterator[Row]:
 
 
 def _loaded() -> Iterator[Row]:
-    """Give what is wrong with the file, or with what runs while it is loaded."""
+    """Yield what is wrong with the file, or with what runs while it is loaded."""
     singles = (
         ("libcuda.so.1", "libcuda"),
         ("libnvidia-ml.so.1", "nvml"),
@@ -158,7 +158,7 @@ def _loaded() -> Iterator[Row]:
 
 
 def _refused() -> Iterator[Row]:
-    """Give errors and nonsense that a function answers with, and functions that are not there."""
+    """Yield errors and nonsense that a function answers with, and functions that are not there."""
     for fault, library, place, component, status, says in (
         ("999", "libcuda.so.1", "cuInit", "libcuda", FAILED, "cuInit: CUDA_ERROR_UNKNOWN"),
         ("803", "libcuda.so.1", "cuInit", "libcuda", FAILED, "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
@@ -193,7 +193,7 @@ def _refused() -> Iterator[Row]:
 
 
 def _copies() -> Iterator[Row]:
-    """Give what ends the fork that asks one copy of a library of which there may be many."""
+    """Yield what ends the fork that asks one copy of a library of which there may be many."""
     for library, place, component, faults in (
         ("libcudart.so.13", "cudaRuntimeGetVersion", "cuda-runtime", tuple(FORK_ENDS)),
         ("libcudnn.so.9", "cudnnGetVersion", "cudnn", ("hang", "segv", "abort", "exit0", "exit7", "smash")),
@@ -216,7 +216,7 @@ def _copies() -> Iterator[Row]:
 
 
 def _answered() -> Iterator[Row]:
-    """Give what is odd and no fault: the answer stands."""
+    """Yield what is odd and no fault: the answer stands."""
     for fault in ("slow", "slow5", "chatter", "litter"):
         start = "zeInit" if fault == "slow5" else "zeDriverGet"  # which is asked twice
         for library, place, component, says in (

@@ -40,7 +40,7 @@ read the report.
 
 
 def page() -> str:
-    """Give the whole page."""
+    """Return the whole page."""
     return HEAD + "\n".join([*_counts(), "", *_libraries(), "", *_files(), "", *_programs(), ""])
 
 

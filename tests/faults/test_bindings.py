@@ -60,7 +60,7 @@ def _packages() -> None:
 
 @pytest.fixture(scope="module")
 def drivers(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the folder of a driver that does as it is told, and of one that lacks the first function of all."""
+    """Return the folder of a driver that does as it is told, and of one that lacks the first function of all."""
     folder = tmp_path_factory.mktemp("drivers")
     for name, more in (("whole", ()), ("without", ("-DcuInit=no_cuInit",))):
         (folder / name).mkdir()
@@ -69,7 +69,7 @@ def drivers(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tried(folder: Path, told: str) -> Facts:
-    """Give what came of trying both packages on this driver."""
+    """Return what came of trying both packages on this driver."""
     systems = [one for one in catalogue.load() if one.id in TRIED]
     environ = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(folder)}
     door = Passing(told)
@@ -77,7 +77,7 @@ def tried(folder: Path, told: str) -> Facts:
 
 
 def words(facts: Facts, component: str) -> str:
-    """Give all that is said of a trial."""
+    """Return all that is said of a trial."""
     found = facts.find(component)
     assert found is not None
     return f"{found.reason} {[copy.facts.get('exercise') for copy in found.instances]}"

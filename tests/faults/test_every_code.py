@@ -80,7 +80,7 @@ class Machine:
         self.well = machine.look(self.environ)
 
     def looks(self, ids: Sequence[str], plans: Sequence[Mapping[str, int]]) -> list[Look]:
-        """Give a look for each plan: which code each function answers, the rest being well."""
+        """Return a look for each plan: which code each function answers, the rest being well."""
         each = [
             [(one, code) for first, code in plan.items() for one in (first, *OLDER.get(first, ()))] for plan in plans
         ]
@@ -94,12 +94,12 @@ def sick(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 
 def kind(code: int) -> str:
-    """Give the class that nvidia-ml-py raises for a code, by which every report names it."""
+    """Return the class that nvidia-ml-py raises for a code, by which every report names it."""
     return type(pynvml.NVMLError(code)).__name__
 
 
 def moved(functions: Sequence[str], codes: Sequence[int]) -> list[dict[str, int]]:
-    """Give as many plans as there are codes, in which each function meets each of them."""
+    """Return as many plans as there are codes, in which each function meets each of them."""
     return [
         {function: codes[(number + place) % len(codes)] for place, function in enumerate(functions)}
         for number in range(len(codes))
@@ -107,14 +107,14 @@ def moved(functions: Sequence[str], codes: Sequence[int]) -> list[dict[str, int]
 
 
 def functions(seen: Look, component: str) -> list[str]:
-    """Give the functions of a GPU that a component's probe asked, each once, but for those that decide about others."""
+    """Return the functions of a GPU that a component's probe called, each once, except those that decide on others."""
     deciding = {*ENDS, LINKS, *sum(OLDER.values(), ()), *(function for group in GATES for function in group)}
     called = dict.fromkeys(call.name for call in seen.components[component].calls)
     return [name for name in called if name.startswith("nvmlDevice") and name not in deciding]
 
 
 def fields() -> list[str]:
-    """Give the stand-in's names of all field values that are asked."""
+    """Return the stand-in's names of all field values that are asked."""
     asked = [field for file in ("gpu", "nvlink") for _, field in load(f"hardware/{file}.py")["FIELDS"]]
     return [f"field{number}" for number in sorted({getattr(pynvml, f"NVML_FI_DEV_{field}") for field in asked})]
 
@@ -149,7 +149,7 @@ def test_every_code_of_nvml_where_it_ends_the_look(sick: Machine, stage: str) ->
 
 
 def told(seen: Look, component: str, stage: str) -> str:
-    """Give all that is said of a component that failed, or of the one fact that it lacks."""
+    """Return all that is said of a component that failed, or of the one fact that it lacks."""
     one = seen.components[component]
     errors = [str(copy.facts.get("error")) for copy in one.instances]
     return " ".join([str(one.reason), *errors, *seen.why(component).values(), seen.heard(component, stage)])
@@ -172,18 +172,18 @@ def test_every_code_of_nvml_at_each_question_costs_its_own_facts(sick: Machine) 
 
 
 def named(stage: str, code: int, said: str) -> bool:
-    """Tell whether what was said names the code; of lists of processes nvidia-ml-py has a word of its own for one."""
+    """Return whether what was said names the code; of lists of processes nvidia-ml-py has a word of its own for one."""
     odd = code == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND and stage.endswith("RunningProcesses")
     return kind(code) in said or (odd and "NVMLLibraryMismatchError" in said)
 
 
 def questions(well: Look) -> list[str]:
-    """Give every function and field that does not decide about others."""
+    """Return every function and field that does not decide about others."""
     return list(dict.fromkeys([*functions(well, "gpu"), *functions(well, "nvlink"), *fields(), *SYSTEM]))
 
 
 def lost(sick: Look, well: Look) -> set[tuple[str, str]]:
-    """Give the facts, each after its component, that are unknown here and were known, or unknown for another reason."""
+    """Return the facts, each after its component, unknown here and were known, or unknown for another reason."""
     unknown = {(one, fact): why for one in NVML for fact, why in sick.why(one).items()}
     return {(one, fact) for (one, fact), why in unknown.items() if well.why(one).get(fact) != why}
 
@@ -195,7 +195,7 @@ def test_every_code_of_nvml_at_what_decides_about_others(sick: Machine, group: S
         assert [seen.components[one].status for one in NVML] == [Status.PRESENT] * 3
         status, said = seen.judged(sick.well)
         if plan.get(MIG) == pynvml.NVML_ERROR_NOT_SUPPORTED:  # then CUDA should list both GPUs, and lists one
-            assert (status, "NVML lists it, and CUDA does not" in said) == (Health.BROKEN, True)
+            assert (status, "NVML lists it, but CUDA does not" in said) == (Health.BROKEN, True)
             continue
         assert (status, "divided into no instance" in said) == (Health.HEALTHY, False) or {
             *plan.values()

@@ -30,7 +30,7 @@ LIMIT = 9.0
 
 
 def grouped() -> list[list[Sick]]:
-    """Give the rows by look: those that do not touch one another share one, as do those of one fault of one file."""
+    """Return the rows by look: those that do not touch one another share one, as do those of one fault of one file."""
     groups: list[list[Sick]] = []
     for row in files():
         fitting = (group for group in groups if all(_beside(one, row) for one in group))
@@ -57,7 +57,7 @@ class Looks:
         self.taken: dict[int, tuple[Facts, float]] = {}
 
     def of(self, row: Sick) -> tuple[Facts, float]:
-        """Give the facts of the row's machine, and how long the look took."""
+        """Return the facts of the row's machine, and how long the look took."""
         number = next(number for number, group in enumerate(GROUPS) if row in group)
         if number not in self.taken or self.taken[number][1] >= LIMIT:
             begun = time.monotonic()
@@ -67,7 +67,7 @@ class Looks:
 
 
 def look(root: Path, rows: Sequence[Sick]) -> Facts:
-    """Give the facts of the machine with these files sick."""
+    """Return the facts of the machine with these files sick."""
     tree.plant(root)
     with ExitStack() as stack:
         stack.callback(tree.remove, root)
@@ -86,12 +86,12 @@ def looks(tmp_path_factory: pytest.TempPathFactory) -> Looks:
 
 @pytest.fixture(scope="module")
 def off(tmp_path_factory: pytest.TempPathFactory) -> Facts:
-    """Give the facts of the machine with every fault switched off."""
+    """Return the facts of the machine with every fault switched off."""
     return tree.look(tree.plant(tmp_path_factory.mktemp("off")))
 
 
 def unmet(row: Sick, facts: Facts) -> list[str]:
-    """Give what a row asserts and these facts do not hold."""
+    """Return what a row asserts and these facts do not hold."""
     seen = facts.find(row.component)
     assert seen is not None
     named = any(one.why == row.says for one in facts.not_seen if one.what == row.asked)

@@ -37,7 +37,7 @@ NAMED: Mapping[str, Row] = {row.name: row for row in libraries()}
 
 
 def sick(shop: Shop, folder: Path, *names: str) -> Facts:
-    """Give the facts of the machine of these rows."""
+    """Return the facts of the machine of these rows."""
     rows = [NAMED[name] for name in names]
     return machine.look(machine.planted(shop, folder, rows), rows)
 
@@ -73,7 +73,7 @@ def test_without_a_process_for_each_risky_probe_a_crash_costs_the_answers_of_oth
 
 
 def _never_again(start: object) -> object:
-    """Give a start that gives no new process to what a dead one left behind."""
+    """Return a start that gives no new process to what a dead one left behind."""
     begun: set[int] = set()
 
     def once(self: workers.Crew, task: workers.Task, systems: list[System]) -> None:
@@ -88,7 +88,7 @@ def _never_again(start: object) -> object:
 
 
 def _together(shop: Shop, folder: Path) -> Facts:
-    """Give the facts of a machine whose libcuda crashes, all probes being asked in one process."""
+    """Return the facts of a machine whose libcuda crashes, all probes being asked in one process."""
     environ = machine.planted(shop, folder, [NAMED["segv-cuInit-libcuda"]])
     systems = [
         replace(one, alone=False, group="", target=False)
@@ -102,7 +102,7 @@ def test_without_the_check_of_who_answers_a_forged_answer_is_taken(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = "forge-zeInit-level-zero"
-    assert "printed what is no answer" in reason(sick(shop, tmp_path / "one", row), "level-zero")
+    assert "printed something that is not an answer" in reason(sick(shop, tmp_path / "one", row), "level-zero")
     true = workers._object  # noqa: SLF001 - the guard that is taken away
 
     def trusting(line: bytes) -> dict[str, object] | None:

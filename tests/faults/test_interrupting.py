@@ -32,7 +32,7 @@ ENDS = (130, -signal.SIGINT)  # a shell shows both as 130
 
 @pytest.fixture(scope="module")
 def environ(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Give the environment of a machine that is well, with a home of its own."""
+    """Return the environment of a machine that is well, with a home of its own."""
     home = tmp_path_factory.mktemp("home")
     return {**machine.planted(shop, tmp_path_factory.mktemp("machine"), ()), "HOME": str(home), "TMPDIR": str(home)}
 
@@ -43,12 +43,12 @@ def sick(environ: dict[str, str], plan: tuple[str, str]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def crashed(environ: dict[str, str]) -> command.Ran:
-    """Give what came of a machine where all crashes."""
+    """Return what came of a machine where all crashes."""
     return command.run(DOCTOR, sick(environ, CRASHED))
 
 
 def cut(environ: dict[str, str]) -> command.Ran:
-    """Give what came of a machine where all hangs, and somebody pressed Ctrl-C."""
+    """Return what came of a machine where all hangs, and someone pressed Ctrl-C."""
     return command.run(DOCTOR, sick(environ, HUNG), 0.5, children=8)
 
 
@@ -139,7 +139,7 @@ def test_a_child_whose_starter_is_gone_before_it_could_say_so_ends_at_once(envir
 
 
 def _gone() -> int:
-    """Give the number of a process that has ended."""
+    """Return the number of a process that has ended."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     return child.pid

@@ -41,7 +41,7 @@ class Looks:
         self.where = {row.name: number for number, rows in enumerate(LOOKS) for row in rows}
 
     def of(self, row: Row) -> tuple[Facts, float]:
-        """Give the facts that were taken of the row's machine, and how long that took."""
+        """Return the facts that were taken of the row's machine, and how long that took."""
         number = self.where[row.name]
         if number not in self.taken or self.taken[number][1] >= LIMIT:
             waits = machine.waits(LOOKS[number]) and number not in self.taken
@@ -58,13 +58,13 @@ class Looks:
         return self.taken[number]
 
     def met(self, row: Row) -> list[str]:
-        """Give the faults that the stand-ins of the row's machine did, as the plan has them."""
+        """Return the faults that the stand-ins of the row's machine did, as the plan has them."""
         at = self.folder / f"met{self.where[row.name]}"
         return at.read_text().splitlines() if at.exists() else []
 
 
 def taken(environ: Mapping[str, str], rows: Sequence[Row]) -> tuple[Facts, float]:
-    """Give the facts of the machine of these rows, and how long the look took."""
+    """Return the facts of the machine of these rows, and how long the look took."""
     door = machine.Refusing() if any(row.unkillable for row in rows) else None
     begun = time.monotonic()
     try:
@@ -81,7 +81,7 @@ def looks(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Looks:
 
 
 def shown(row: Row, facts: Facts, folder: str) -> tuple[str, str]:
-    """Give the status that a row's component has, and all that is said of it; of a copy where there may be many."""
+    """Return the status that a row's component has, and all that is said of it; of a copy where there may be many."""
     seen = facts.find(row.component)
     assert seen is not None
     if row.library not in machine.SHARED:
@@ -96,14 +96,14 @@ def _copies(seen: Component) -> str:
 
 
 def unmet(row: Row, facts: Facts, folder: str) -> list[str]:
-    """Give what a row asserts and these facts do not hold."""
+    """Return what a row asserts and these facts do not hold."""
     status, said = shown(row, facts, folder)
     missing = [] if status == row.status else [f"it is {status}: {said}"]
     return missing + [f"{part} is not in {said}" for part in row.says.split("…") if part not in said]
 
 
 def longest(row: Row, facts: Facts) -> float:
-    """Give the seconds that the slowest call of the row's function took."""
+    """Return the seconds that the slowest call of the row's function took."""
     seen = facts.find(row.component)
     assert seen is not None
     return max((call.seconds for call in seen.calls if call.name == row.place), default=0.0)

@@ -28,7 +28,7 @@ FULL = Path("/dev/full")
 
 @pytest.fixture(scope="module")
 def environ(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Give the environment of a machine that is well."""
+    """Return the environment of a machine that is well."""
     return machine.planted(shop, tmp_path_factory.mktemp("machine"), ())
 
 

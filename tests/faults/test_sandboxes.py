@@ -34,7 +34,7 @@ POWERS = "-sys_ptrace,-dac_override,-dac_read_search"  # without them root is sh
 
 @pytest.fixture(scope="module")
 def environ(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Give the environment of a machine that is well."""
+    """Return the environment of a machine that is well."""
     return machine.planted(shop, tmp_path_factory.mktemp("machine"), ())
 
 
@@ -64,7 +64,7 @@ def started(argv: list[str], environ: dict[str, str], processes: int | None = No
 
 
 def unseen(report: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
-    """Give what was not seen, why, and what would make it visible."""
+    """Return what was not seen, why, and what would make it visible."""
     return {row["what"]: (row["why"], row["enable_by"]) for row in report["not_seen"]}
 
 
@@ -90,7 +90,7 @@ def test_without_sys_the_bus_is_unknown_and_no_module_is_called_absent(environ: 
 
 @pytest.mark.parametrize(("how", "more"), [(1, "mount -o remount,bind,ro /"), (2, "true")], ids=["1, read-only", "2"])
 def test_where_others_processes_are_hidden_it_is_said(environ: dict[str, str], how: int, more: str) -> None:
-    """The mount is a new one: to mount /proc anew with other options would change it for the whole machine.
+    """The mount is a new one: to mount /proc again with other options would change it for the whole machine.
 
     That nothing may be written is not missed.
     """
@@ -104,7 +104,7 @@ def test_where_others_processes_are_hidden_it_is_said(environ: dict[str, str], h
 
 @pytest.fixture(scope="module")
 def filtered(shop: Shop) -> Path:
-    """Give the program that starts another under a filter of system calls."""
+    """Return the program that starts another under a filter of system calls."""
     program = shop.folder / "seccomp"
     made = subprocess.run(
         [shop.compiler, "-O1", "-o", str(program), str(machine.FAKES / "seccomp.c")], capture_output=True, check=False

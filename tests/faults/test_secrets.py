@@ -43,7 +43,7 @@ FORMS = ("text", "json", "prometheus", "nagios", "markdown", "html", "junit", "s
 
 @pytest.fixture(scope="module")
 def environ(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Give the environment of a machine with secrets in its variables, paths and the arguments of a process."""
+    """Yield the environment of a machine with secrets in its variables, paths and the arguments of a process."""
     folder = tmp_path_factory.mktemp("machine")
     home = folder / "home" / ACCOUNT
     home.mkdir(parents=True)
@@ -60,7 +60,7 @@ def environ(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
 
 @pytest.fixture(scope="module")
 def told(environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a snapshot of that machine with all its secrets."""
+    """Return a snapshot of that machine with all its secrets."""
     path = tmp_path_factory.mktemp("told") / "snapshot.json"
     ran = command.run(("snapshot", "--no-redact", "-o", str(path)), environ)
     assert (ran.code, ran.err) == (0, "")

@@ -56,7 +56,7 @@ def variables() -> list[str]:
 
 @pytest.fixture(scope="module")
 def stand(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Give the environment of a machine that names both in every variable, in folders and in a process."""
+    """Yield the environment of a machine that names both in every variable, in folders and in a process."""
     folder = tmp_path_factory.mktemp("machine")
     told = machine.planted(shop, folder / "stand", ())
     site = folder / "srv" / USER / "site"

@@ -79,7 +79,7 @@ def plant(root: Path) -> Path:
 
 
 def look(root: Path, ids: Sequence[str] = ASKED) -> Facts:
-    """Give the facts of that machine, read by children that have no more rights than an ordinary user."""
+    """Return the facts of that machine, read by children that have no more rights than an ordinary user."""
     systems = [replace(one, target=False, alone=False) for one in catalogue.load() if one.id in ids]
     tasks = probing.plan((Environment(python=sys.executable, kind="own"),), {"PATH": ""}, systems, deep=False)
     meek = [
@@ -94,7 +94,7 @@ def look(root: Path, ids: Sequence[str] = ASKED) -> Facts:
 
 
 def with_driver(facts: Facts, well: Facts) -> Facts:
-    """Give these facts with the libraries of a machine that is well."""
+    """Return these facts with the libraries of a machine that is well."""
     seen = {one.id for one in facts.components}
     more: tuple[Component, ...] = tuple(one for one in well.components if one.id not in seen)
     return replace(facts, components=(*facts.components, *more))
@@ -182,7 +182,7 @@ def sicken(root: Path, path: str, fault: str) -> None:
 
 
 def other(text: str) -> str:
-    """Give what a file says on a machine that is well and another one."""
+    """Return what a file says on a machine that is well and another one."""
     for here, there in OTHER.items():
         text = text.replace(here, there)
     return text
@@ -217,5 +217,5 @@ def remove(root: Path) -> None:
 
 
 def may_drop() -> bool:
-    """Tell whether a child can be made to be denied what root may read: where we are not root, it is anyhow."""
+    """Return whether a child can be made to be denied what root may read: where we are not root, it is anyhow."""
     return os.geteuid() != 0 or ctypes.CDLL(None).prctl(23, UNREADABLE[0], 0, 0, 0) in (0, 1)

@@ -1,7 +1,8 @@
 """A Kubernetes of tests: kmock's API server, with the schemas, the rights of a manifest, and Jobs that really run here.
 
 ``python cluster.py ROLES LOG NODE...`` prints its port. Of each request to a resource it writes a line ``[verb, group,
-resource]`` to LOG; it refuses what no rule of ROLES grants, and what the schemas of Kubernetes do not take.
+resource]`` to LOG; it refuses what no rule of ROLES grants, and what the schemas of Kubernetes do not take. Who comes
+as ``admin`` may do all, and is not logged.
 """
 
 # mypy: ignore-errors
@@ -29,6 +30,14 @@ OWNER = "batch.kubernetes.io/controller-uid"
 PODS, JOBS, NODES = ("v1/pods", "batch/v1/jobs", "v1/nodes")
 VERBS = {"FETCH": "get", "UPDATE": "patch"}
 KINDS = {"pods": "Pod", "jobs": "Job", "nodes": "Node"}
+RBAC = "rbac.authorization.k8s.io/v1"
+SET_UP = {
+    "v1/namespaces": "Namespace",
+    "v1/serviceaccounts": "ServiceAccount",
+    **{f"{RBAC}/{one.lower()}s": one for one in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")},
+}
+KINDS |= {resource.rpartition("/")[2]: kind for resource, kind in SET_UP.items()}
+WIDE = {"nodes", "namespaces", "clusterroles", "clusterrolebindings"}  # in no namespace
 
 
 def granted(roles: Path) -> set[tuple[str, str, str]]:
@@ -54,7 +63,7 @@ class Cluster(KubernetesEmulator):
     def __init__(self, roles: Path, log: Path) -> None:
         super().__init__()
         self.rights, self.log, self.said, self.running = granted(roles), log, dict[str, str](), set[Any]()
-        for resource in (PODS, JOBS, NODES):
+        for resource in (PODS, JOBS, NODES, *SET_UP):
             plural = resource.rpartition("/")[2]
             verbs = ("get", "list", "watch", "create", "patch", "delete")
             names = {"singular": plural[:-1], "shortnames": (), "categories": ()}
@@ -62,20 +71,31 @@ class Cluster(KubernetesEmulator):
             held = {
                 "kind": KINDS[plural],
                 "verbs": verbs,
-                "namespaced": plural != "nodes",
+                "namespaced": plural not in WIDE,
                 "subresources": subs,
                 **names,
             }
             self.resources[resource] = held
         self["watch"] << {"Content-Type": "application/json"} << self._serve_watch
         self["get /api/v1"] << self.core
-        paths = {"/apis/batch/v1/namespaces/{namespace}/jobs": {"patch": taking("batch", "v1", "Job")}}
-        self["get /openapi/v3"] << {"paths": {"apis/batch/v1": {"serverRelativeURL": "/openapi/v3/apis/batch/v1"}}}
-        self["get /openapi/v3/apis/batch/v1"] << {"openapi": "3.0.0", "info": {}, "paths": paths}
+        served = {"api/v1": ("v1/namespaces", "v1/serviceaccounts"), "apis/batch/v1": (JOBS,)}
+        served[f"apis/{RBAC}"] = tuple(one for one in SET_UP if one.startswith(RBAC))
+        self["get /openapi/v3"] << {"paths": {one: {"serverRelativeURL": f"/openapi/v3/{one}"} for one in served}}
+        for place, resources in served.items():
+            paths = {f"/{place}/{one.rpartition('/')[2]}/{{name}}": {"patch": taking(one)} for one in resources}
+            self[f"get /openapi/v3/{place}"] << {"openapi": "3.0.0", "info": {}, "paths": paths}
 
     async def core(self, request: Any) -> Json:
         """Return what the core group holds; the emulator calls it "/v1", of which kubectl makes nothing."""
         return {**await self._serve_version(request), "groupVersion": "v1"}
+
+    async def __call__(self, request: Any) -> aiohttp.web.StreamResponse:
+        if request.path != "/api/v1/namespaces":
+            return await super().__call__(request)
+        made = await request.json()  # the emulator cannot take this address apart
+        self.checked(made)
+        self.objects["v1/namespaces", None, made["metadata"]["name"]] = made
+        return aiohttp.web.json_response(made, status=201)
 
     async def _handle(self, request: Any) -> aiohttp.web.StreamResponse:
         if request.resource is None or request.resource.plural is None:
@@ -83,6 +103,10 @@ class Cluster(KubernetesEmulator):
         plural = "/".join(filter(None, (request.resource.plural, request.subresource)))
         verb = VERBS.get(request.action.name, request.action.name.lower())
         asked = (verb, request.resource.group, plural)
+        if request.headers.get("Impersonate-User") == "admin":
+            if verb == "create":
+                self.checked(request.data)
+            return await super()._handle(request)
         with self.log.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(asked)}\n")
         if asked not in self.rights:
@@ -150,11 +174,12 @@ class Cluster(KubernetesEmulator):
         await self._buses[kmock.resource(resource)].put({"type": "MODIFIED", "object": held.raw})
 
 
-def taking(group: str, version: str, kind: str) -> Json:
+def taking(resource: str) -> Json:
     """Return how an API says that it checks the fields of what is given to it."""
+    *group, version, plural = resource.split("/")
     return {
         "parameters": [{"name": "fieldValidation", "in": "query"}],
-        "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
+        "x-kubernetes-group-version-kind": {"group": "".join(group), "version": version, "kind": KINDS[plural]},
     }
 
 
@@ -168,7 +193,7 @@ def selected(params: Json, one: Json) -> bool:
 
 
 async def main(roles: str, log: str, *nodes: str) -> None:
-    """Serve until somebody ends this process."""
+    """Serve until someone ends this process."""
     cluster = Cluster(Path(roles), Path(log))
     for name in nodes:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {}, "status": {}}

@@ -116,7 +116,7 @@ print(json.dumps(bench if "bench" in words else said))
 
 @pytest.fixture
 def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a folder with two keys, and a launcher of nodes whose names, UUIDs and serial numbers are SECRETS."""
+    """Return a folder with two keys, and a launcher of nodes whose names, UUIDs and serial numbers are SECRETS."""
     path = tmp_path / "bin/clush"
     path.parent.mkdir()
     recorded = str(record("healthy-h200", tmp_path))

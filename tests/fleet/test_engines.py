@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 import yaml
@@ -122,12 +123,13 @@ def test_ray_asks_three_nodes(tmp_path: Path) -> None:
 
 @contextmanager
 def kubernetes(folder: Path, roles: str, *names: str) -> Iterator[tuple[int, Path]]:
-    """Give the port of an API server with these nodes, and the file of what was asked of it."""
+    """Return the port of an API server with these nodes, and the file of what was asked of it."""
     if importlib.util.find_spec("kmock") is None:
         pytest.skip("kmock is not installed here (pip install kmock)")
     asked = folder / "asked"
     command = (sys.executable, str(CLUSTER), str(KUBERNETES / roles), str(asked), *names)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    environ = {**os.environ, "PATH": f"{GPUSTACK.parent}:{os.environ['PATH']}"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as server:
         assert server.stdout
         try:
             yield int(server.stdout.readline()), asked
@@ -147,16 +149,28 @@ def asked_of(log: Path) -> set[tuple[str, ...]]:
 
 
 def test_kubernetes_runs_a_job_on_each_node_with_the_least_rights(tmp_path: Path) -> None:
+    """By the lines of the documentation: an administrator applies the manifest, and its account collects."""
     needs("kubectl", "kubernetes-client")
     with kubernetes(tmp_path, "fleet.yaml", "k1", "k2.example") as (port, asked):
         config: dict[str, object] = {"apiVersion": "v1", "kind": "Config", "current-context": "here"}
-        config |= {"contexts": [{"name": "here", "context": {"cluster": "here", "namespace": "gpustack"}}]}
+        config |= {"contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}]}
         config |= {"clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{port}"}}]}
+        config |= {"users": [{"name": "here", "user": {"as": "admin"}}]}
         (tmp_path / "config").write_text(json.dumps(config))
         there = {"KUBECONFIG": str(tmp_path / "config"), "HOME": str(tmp_path)}
+        [block] = [one for one in re.findall(r"```sh\n(.*?)```", DOCUMENTED.read_text(), re.DOTALL) if "kubectl" in one]
+        *prepare, ask = block.replace("integrations/kubernetes", str(KUBERNETES)).splitlines()
+        whole = {**os.environ, **there, "PATH": f"{GPUSTACK.parent}:{os.environ['PATH']}"}
+        for line in (*prepare, "kubectl config unset users.here", ask):  # who asks the nodes has the manifest's rights
+            done = subprocess.run(
+                shlex.split(line), env=whole, cwd=tmp_path, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, (line, done.stderr)
+        assert "2 answered" in done.stdout
         folder = tmp_path / "nodes"
-        done = collect("--engine", "kubernetes", "--image", "gpustack:1", str(folder), environ=there)
-        assert "2 answered" in done.stderr + done.stdout, done.stderr
+        bindings = f"http://127.0.0.1:{port}/apis/rbac.authorization.k8s.io/v1/rolebindings"
+        with urlopen(Request(bindings, headers={"Impersonate-User": "admin"})) as made:
+            assert [one["metadata"]["namespace"] for one in json.load(made)["items"]] == ["gpustack"]
         with urlopen(f"http://127.0.0.1:{port}/apis/batch/v1/jobs") as left:
             assert json.load(left)["items"] == []
         late = collect(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
@@ -229,8 +229,8 @@ def test_a_pool_of_ray_says_what_we_say(tmp_path: Path, monkeypatch: pytest.Monk
     fleet(tmp_path, 40, seed=6)
     pools: list[ThreadPool] = []
 
-    def pool(workers: int | None) -> ThreadPool:
-        pools.append(ThreadPool(workers))
+    def pool(workers: int | None, begin: Callable[[], object]) -> ThreadPool:
+        pools.append(ThreadPool(workers, begin))
         return pools[-1]
 
     monkeypatch.setattr(launching, "ray_pool", pool)

@@ -19,7 +19,7 @@ NODES = 60
 
 @pytest.fixture(scope="module", name="page")
 def _page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the page of a fleet in racks of sixteen, with slow cards, drift and a node that is missing."""
+    """Return the page of a fleet in racks of sixteen, with slow cards, drift and a node that is missing."""
     folder = tmp_path_factory.mktemp("page")
     fleet(folder, NODES, seed=4)
     report = judging.judge(folder, labels=nodes.labels(folder / "labels"), workers=1).report

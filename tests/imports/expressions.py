@@ -220,7 +220,7 @@ def _made(path: Path, call: ast.Call) -> Expression:
 
 
 class Word(str):
-    """A word in the place of what a function is given: whatever is asked of it is a word too."""
+    """A word instead of what a function is given: whatever is asked of it is a word too."""
 
     __slots__ = ()
 

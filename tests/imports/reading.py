@@ -21,18 +21,18 @@ MATRIX = Matrix()
 
 
 def read(*texts: str) -> Facts:
-    """Give the facts that texts tell of one machine."""
+    """Return the facts that texts tell of one machine."""
     facts, _ = take([(f"text {number}", text) for number, text in enumerate(texts)], MATRIX)
     return facts
 
 
 def given(data: bytes) -> Facts:
-    """Give the facts of what standard input holds."""
+    """Return the facts of what standard input holds."""
     return load(["-"], io.BytesIO(data), MATRIX)
 
 
 def first(text: str) -> tuple[str | None, str]:
-    """Give the id of the first root cause of a text, and all that the doctor says of it, as JSON."""
+    """Return the id of the first root cause of a text, and all that the doctor says of it, as JSON."""
     report = judge(read(text), MATRIX)
     key = next(iter(report.verdict.root_keys), None)
     found = next((one for one in json.loads(render(report))["findings"] if one["key"] == key), {"id": None})
@@ -40,36 +40,36 @@ def first(text: str) -> tuple[str | None, str]:
 
 
 def component(facts: Facts, name: str) -> Component:
-    """Give a component that must have been told of."""
+    """Return a component that must have been told of."""
     found = facts.find(name)
     assert found is not None, f"{name} was not read"
     return found
 
 
 def copies(facts: Facts, name: str) -> dict[str, Instance]:
-    """Give every copy of a component by its key."""
+    """Return every copy of a component by its key."""
     return {copy.key: copy for copy in component(facts, name).instances}
 
 
 def held(facts: Facts, name: str, key: str | None = None) -> Mapping[str, JsonValue]:
-    """Give version, build and facts of a component's copy."""
+    """Return version, build and facts of a component's copy."""
     copy = copies(facts, name)[key] if key is not None else component(facts, name).instances[0]
     return {"version": copy.version, "build": copy.build, "path": copy.path, **copy.facts}
 
 
 def version(facts: Facts, name: str) -> str | None:
-    """Give the version of a component, or None where nothing told of it."""
+    """Return the version of a component, or None if nothing told of it."""
     found = facts.find(name)
     return found.version if found else None
 
 
 def packages(facts: Facts) -> Mapping[str, JsonValue]:
-    """Give the distributions that were listed."""
+    """Return the distributions that were listed."""
     said = held(facts, "packages").get("distributions")
     assert isinstance(said, dict)
     return said
 
 
 def kinds(facts: Facts) -> set[str]:
-    """Give the kinds of the messages that were recognised."""
+    """Return the kinds of the messages that were recognised."""
     return {message.kind for message in facts.messages}

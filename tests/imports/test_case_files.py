@@ -31,7 +31,7 @@ ODD = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give an empty folder that is asked for cases in place of tests/cases."""
+    """Return an empty folder that is asked for cases in place of tests/cases."""
     folder = tmp_path / "cases"
     folder.mkdir()
     monkeypatch.setattr(cases, "FOLDER", folder)

@@ -27,7 +27,7 @@ ROW = {
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give empty halves in place of the true ones."""
+    """Return empty halves in place of the true ones."""
     monkeypatch.setattr(cases, "FOLDER", tmp_path / "cases")
     monkeypatch.setattr(cases, "HELD_OUT", tmp_path / "held_out")
     for name in ("of", "every"):

@@ -127,18 +127,18 @@ PIECES = (
 
 @cache
 def texts() -> tuple[str, ...]:
-    """Give the inputs of the recorded cases."""
+    """Return the inputs of the recorded cases."""
     return tuple(text for case in cases.every() for text in case.inputs.values())
 
 
 @cache
 def validator() -> jsonschema.Draft202012Validator:
-    """Give what holds facts to the schema that ships."""
+    """Return what holds facts to the schema that ships."""
     return jsonschema.Draft202012Validator(json.loads((assets.SCHEMAS / "snapshot.json").read_text()))
 
 
 def read(data: bytes) -> tuple[Facts, str]:
-    """Give the facts, or none and the one line of the refusal."""
+    """Return the facts, or none and the one line of the refusal."""
     try:
         return load(["-"], io.BytesIO(data), MATRIX), ""
     except InputError as error:

@@ -1,4 +1,4 @@
-"""nvidia-smi in its layouts since 2018: what stands in the table, in -L, in -q and in a query."""
+"""nvidia-smi in its layouts since 2018: what is in the table, in -L, in -q and in a query."""
 
 from __future__ import annotations
 
@@ -213,4 +213,4 @@ def test_a_list_has_the_instances_of_each_gpu() -> None:
     name, uuid = "MIG 3g.20gb", "MIG-01234567-89ab-cdef-0123-456789abcdee"
     assert gpus["0"].facts["mig"] == {"enabled": True, "instances": ({"name": name, "uuid": uuid},)}
     assert "mig" not in gpus["1"].facts
-    assert gpus["1"].facts.get("uuid") is None  # what somebody took out is no UUID
+    assert gpus["1"].facts.get("uuid") is None  # what someone took out is no UUID

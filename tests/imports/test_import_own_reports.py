@@ -52,7 +52,7 @@ def judged(said: str) -> Report:
 
 
 def blamed(pasted: str) -> tuple[tuple[str, ...], str]:
-    """Give the first root cause of what is pasted, and why it was refused."""
+    """Return the first root cause of what is pasted, and why it was refused."""
     try:
         return judge(given(pasted.encode()), MATRIX).verdict.root_causes[:1], ""
     except InputError as error:

@@ -104,7 +104,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_a_file_to_read_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "empty.txt", "")
     (tmp_path / "dangling").symlink_to(tmp_path / "gone")
-    with pytest.raises(InputError, match="holds no file that can be read"):
+    with pytest.raises(InputError, match="has no readable file"):
         read([str(tmp_path)], NOTHING)
 
 

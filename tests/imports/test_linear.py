@@ -2,7 +2,7 @@
 
 Every expression of the project is tried on texts made from itself (``pumps.py``), every reader on long lines.
 An expression that was measured as it is written has its mark in ``measured.txt``: CI measures all that have none,
-which are those that somebody wrote or changed, and one in 64 of the others; ``GPUSTACK_WIDE=1`` measures all, on many
+which are those that someone wrote or changed, and one in 64 of the others; ``GPUSTACK_WIDE=1`` measures all, on many
 more texts, and ``python -m tests.imports.measured`` does that and writes the marks.
 """
 
@@ -72,7 +72,7 @@ def slow(one: Expression, tried: Sequence[Pump] = ()) -> tuple[float, str] | Non
     """Return the exponent and the pump on which an expression takes more than its share."""
     took: list[tuple[float, int, Pump]] = []
     for pump in tried or pumps(one.pattern, every=WIDE):
-        for length in LENGTHS:  # what takes long on a short text may take for ever on a longer one
+        for length in LENGTHS:  # what takes long on a short text may take forever on a longer one
             spent = seconds(partial(one.run, pump.text(length)))
             if spent >= NOISE * max(1.0, length / USUAL):
                 took.append((spent / length, length, pump))

@@ -135,7 +135,7 @@ def test_the_timeout_holds_for_a_pipe_that_never_ends(tmp_path: Path) -> None:
     assert took < 3 + START
 
 
-START = 20.0  # seconds that a busy machine takes to start a Python; without the limit all this takes for ever
+START = 20.0  # seconds that a busy machine takes to start a Python; without the limit all this takes forever
 
 
 @in_time

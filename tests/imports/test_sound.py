@@ -67,7 +67,7 @@ IGNORED = (
     [("", ()), ("KeyError: 'x'", ()), ("GeForce RTX 3060, driver 531.14", ("tf-cannot-dlopen",)), ("CUDA 10.2", (1,))],
 )
 def test_a_runtime_that_tensorflow_does_not_need_is_no_fault(beside: str, faults: tuple[str, ...]) -> None:
-    """It says so itself; where a GPU or a toolkit is named, somebody wants to use it."""
+    """It says so itself; where a GPU or a toolkit is named, someone wants to use it."""
     assert bool(judge(read(IGNORED + beside), MATRIX).verdict.root_causes) == bool(faults)
 
 

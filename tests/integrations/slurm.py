@@ -56,7 +56,7 @@ set -- --no-bench --from "{folder}/$mode.$node.json"
 
 @contextmanager
 def running(machine: str) -> Iterator[Cluster]:
-    """Give a cluster all of whose nodes see this recorded machine; a test is skipped where Slurm is not here."""
+    """Return a cluster all of whose nodes see this recorded machine; a test is skipped where Slurm is not here."""
     if lacking := missing():
         pytest.skip(lacking)
     folder = Path(tempfile.mkdtemp(prefix="gpustack-slurm-"))
@@ -72,7 +72,7 @@ def running(machine: str) -> Iterator[Cluster]:
 
 
 def missing() -> str | None:
-    """Say what this machine lacks for a Slurm of its own; None where nothing is missing."""
+    """Say what this machine lacks for a Slurm of its own; None if nothing is missing."""
     absent = [one for one in PROGRAMS if not shutil.which(one, path=path())]
     if absent:
         return f"not installed here: {', '.join(absent)} (Debian: slurmctld slurmd slurm-client munge)"
@@ -80,7 +80,7 @@ def missing() -> str | None:
 
 
 def path() -> str:
-    """Give where Slurm's programs lie."""
+    """Return where Slurm's programs lie."""
     return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -149,7 +149,7 @@ class Cluster:
         return answer
 
     def node(self, name: str) -> tuple[str, str]:
-        """Give the state of a node (with a star while it does not answer) and the reason that stands there."""
+        """Return the state of a node (with a star while it does not answer) and the reason that stands there."""
         state, _, reason = self.run("sinfo", "--noheader", "--nodes", name, "--format", "%T|%E").partition("|")
         return state, reason
 
@@ -163,7 +163,7 @@ class Cluster:
         return False
 
     def logs(self) -> str:
-        """Give the ends of the logs, for a test that failed."""
+        """Return the ends of the logs, for a test that failed."""
         return "\n".join(log.read_text("utf-8", "replace")[-1500:] for log in sorted(self.folder.glob("*.log")))
 
     def _munge(self) -> None:
@@ -184,7 +184,7 @@ class Cluster:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Give ports that nobody listens on now."""
+    """Return ports that nobody listens on now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:

@@ -16,7 +16,7 @@ import pytest
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """Give the environment of a user whose home is empty, with gpustack on PATH."""
+    """Return the environment of a user whose home is empty, with gpustack on PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     command = folder / "gpustack"
@@ -80,7 +80,7 @@ def test_zsh_completes_what_was_typed(environ: dict[str, str]) -> None:
 
 
 def until(terminal: int, wanted: str, seconds: float = 30) -> str:
-    """Give what a terminal shows until the wanted text is in it, or the time is over."""
+    """Return what a terminal shows until the wanted text is in it, or the time is over."""
     said, end = "", time.monotonic() + seconds
     while wanted not in said and time.monotonic() < end:
         if select.select([terminal], [], [], 0.2)[0]:

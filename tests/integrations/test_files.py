@@ -125,7 +125,7 @@ def test_shellcheck_finds_nothing_in_scripts_inside_yaml(file: str, tmp_path: Pa
 
 
 def scripts(held: Any) -> list[str]:  # noqa: ANN401 - YAML has no type
-    """Give every script in such a file: a step's ``run``, a job's ``script``, a container's ``args``."""
+    """Return every script in such a file: a step's ``run``, a job's ``script``, a container's ``args``."""
     if isinstance(held, list):
         return [script for one in held for script in scripts(one)]
     if not isinstance(held, dict):
@@ -207,7 +207,7 @@ def test_the_detectors_monitor_is_one_that_it_takes() -> None:
 
 
 def seconds(text: str) -> int:
-    """Give a duration of Go in seconds."""
+    """Return a duration of Go in seconds."""
     return int(text[:-1]) * {"s": 1, "m": 60}[text[-1]]
 
 

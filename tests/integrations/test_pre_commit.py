@@ -29,7 +29,7 @@ def which(name: str) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Give a project with a virtual environment that holds one distribution, and the hook of a repository of ours."""
+    """Return a project with a virtual environment that holds one distribution, and the hook of a repository of ours."""
     ours, theirs = tmp_path / "gpustack", tmp_path / "project"
     ours.mkdir()
     shutil.copy(REPO / ".pre-commit-hooks.yaml", ours)
@@ -79,7 +79,7 @@ def test_pre_commit_holds_the_projects_python_against_a_changed_policy(project: 
     done = commit(project, OURS, *given, **active)
     assert (done.returncode, "Passed" in done.stdout) == (0, True), done.stdout + done.stderr
     done = commit(project, OURS.replace("1.2", "1.3"), *given, **active)
-    assert (done.returncode, "==1.3 is wanted" in " ".join(done.stdout.split())) == (1, True), done.stdout
+    assert (done.returncode, "==1.3 is required" in " ".join(done.stdout.split())) == (1, True), done.stdout
 
 
 def test_pre_commit_looks_for_frameworks_and_gpus_here_and_not_in_an_environment_of_its_own(project: Path) -> None:

@@ -76,14 +76,14 @@ def test_a_test_runs_where_what_it_needs_works(tmp_path: Path) -> None:
             "no-gpu",
             {
                 "None": r"no usable GPU here \(no-gpu\)",
-                "'cudnn'": "cudnn is not here",
+                "'cudnn'": "cudnn is not installed",
                 "'pytest'": r"no usable GPU here \(no-gpu\)",
             },
         ),
         (
             "healthy-h200",
             {
-                "('pytorch', 'tensorrt')": "tensorrt is not here",
+                "('pytorch', 'tensorrt')": "tensorrt is not installed",
                 "'onnxruntime'": "onnxruntime does not work here",
             },
         ),
@@ -130,7 +130,7 @@ def test_a_wrong_mark_is_said(tmp_path: Path) -> None:
     (tmp_path / "test_wrong.py").write_text("import pytest\n@pytest.mark.gpustack(need='x')\ndef test_x(): pass\n")
     done = run(tmp_path, "--strict-markers")
     assert done.returncode != 0
-    assert "takes needs=" in done.stdout + done.stderr
+    assert "takes only needs=" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("machine", ["healthy-h200", "no-gpu"])
@@ -138,8 +138,8 @@ def test_a_name_that_nothing_has_is_an_error_and_leaves_no_test_out(machine: str
     done = needing(machine, tmp_path, "'pytroch'", "('cudnn', 'onnxruntim')", "'no such thing'")
     assert (done.returncode, "3 errors" in done.stdout) == (1, True), done.stdout + done.stderr
     said = " ".join(done.stdout.split())
-    assert said.count("no system that gpustack knows, and no distribution in") >= 3
-    assert set(re.findall(r"near it are: ([\w-]+)", said)) == {"pytorch", "onnxruntime"}
+    assert said.count("neither a component that gpustack knows nor a distribution in") >= 3
+    assert set(re.findall(r"did you mean ([\w-]+)", said)) == {"pytorch", "onnxruntime"}
 
 
 def test_the_machine_is_looked_at_once_and_only_for_marked_tests(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ SINFO = ("sinfo", "--Node", "--format", "%N %T %E")
 
 @pytest.fixture(scope="module", name="running")
 def _running() -> Iterator[Cluster]:
-    """Give a cluster whose nodes are fit."""
+    """Yield a cluster whose nodes are fit."""
     with running(FIT) as cluster:
         yield cluster
         if evidence := os.environ.get("GPUSTACK_EVIDENCE"):
@@ -32,7 +32,7 @@ def _running() -> Iterator[Cluster]:
 
 @pytest.fixture
 def cluster(running: Cluster, request: pytest.FixtureRequest) -> Cluster:
-    """Give the cluster with both nodes fit and idle."""
+    """Return the cluster with both nodes fit and idle."""
     running.said.append(f"\n## {request.node.name.replace('_', ' ')}\n")
     running.is_(FIT, *NODES)
     running.run("scancel", "--user=root")

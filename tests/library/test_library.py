@@ -109,7 +109,7 @@ def test_a_notebook_shows_the_page_redacted_and_in_a_frame_of_its_own() -> None:
 
 def test_a_result_prints_as_the_command_does_and_stays_short_where_it_is_named() -> None:
     report = gpustack.judge(OLD)
-    assert str(report).startswith("✗ BROKEN: The driver is too old for pytorch 2.7.1+cu128")
+    assert str(report).startswith("✗ BROKEN: The driver is too old for PyTorch 2.7.1+cu128")
     assert repr(report) == "<Report broken: driver-too-old-for-cuda-build@pytorch:/opt/venv/bin/python>"
     assert repr(gpustack.check(snapshot=OLD)).startswith("<CheckReport bad-host: The driver is too old")
     assert plain(report) == json.loads(report.json())
@@ -124,7 +124,7 @@ def test_what_cannot_be_done_is_one_of_our_errors(tmp_path: Path) -> None:
         gpustack.judge(OLD, purpose="games")  # type: ignore[arg-type]  # a slip of the pen
     with pytest.raises(UsageError, match="/nowhere/python"):
         gpustack.doctor(python="/nowhere/python")
-    with pytest.raises(UsageError, match="snapshot does not go with python or deep"):
+    with pytest.raises(UsageError, match="snapshot cannot be combined with python or deep"):
         gpustack.check(snapshot=OLD, deep=True)
 
 

@@ -31,7 +31,7 @@ ROW: Mapping[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a folder for data of its own."""
+    """Return a folder for data of its own."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return tmp_path
 
@@ -76,11 +76,11 @@ def test_a_bundle_is_used_and_left_again(place: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"day": "2020-01-01"}, "it is not newer"),
-        ({"schema": "gpustack.data/2"}, "no data for this release"),
+        ({"day": "2020-01-01"}, "not newer than"),
+        ({"schema": "gpustack.data/2"}, "not data for this gpustack"),
         ({"date": "soon"}, "damaged"),
         ({"files": {"../../xformers": "0" * 64}}, "damaged"),
-        ({"files": {"torch": "0" * 64}}, "no bundle of data"),
+        ({"files": {"torch": "0" * 64}}, "not a data bundle"),
         ({"files": []}, "damaged"),
         ({"files": ["xformers"]}, "damaged"),
         ({"files": "xformers"}, "damaged"),
@@ -152,7 +152,7 @@ def test_an_archive_that_unpacks_to_more_than_a_bundle_may_have_is_refused(
     with pytest.raises(InputError, match="too long"):
         install(whole, None, Matrix())
     monkeypatch.setattr(bundles, "MOST_FILE", 100)
-    with pytest.raises(InputError, match="longer than a bundle"):
+    with pytest.raises(InputError, match="too large for a data bundle"):
         install(whole, None, Matrix())
 
 

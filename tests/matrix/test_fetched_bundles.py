@@ -118,7 +118,7 @@ def test_what_is_there_comes_also_from_where_it_moved_to(address: str) -> None:
     "asked", ["http://127.0.0.1/", "file:///etc/hostname", "https://", "https://a:b@c/", "https://a b/"]
 )
 def test_only_plain_addresses_of_https_are_asked(asked: str) -> None:
-    with pytest.raises(UsageError, match="is no address to fetch from"):
+    with pytest.raises(UsageError, match="is not an address to fetch from"):
         fetch(asked, MOST)
 
 

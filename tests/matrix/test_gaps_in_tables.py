@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.version import Version
 
 from gpustack.ask import answering
@@ -87,6 +88,59 @@ def test_a_release_works_only_with_a_python_and_a_platform_that_it_has_a_wheel_f
         if wheel:  # what denies it all the same says more than the index does, and from where it knows
             assert not any(one.row and one.row.table == f"generated/{name}" for one in denied), denied
             assert all(one.source for one in denied), denied
+
+
+BOARDS: dict[str, dict[str, str]] = {  # what implies a processor, beside those that are named
+    **PLATFORMS,
+    "linux-x86_64 H100": {"gpu": "H100", "machine": "x86_64"},
+    "linux-aarch64 GH200": {"gpu": "GH200"},
+    "linux-aarch64 GB10": {"gpu": "GB10"},
+    "linux-aarch64 Thor": {"gpu": "Jetson AGX Thor"},
+}
+
+
+def beside(row: generated.Release, platform: str, python: str, chance: random.Random) -> tuple[str, str, bool] | None:
+    """Return a distribution that a release requires there, a version of it near its pins, and whether it may be that.
+
+    What is true is worked out by packaging from the text of METADATA.
+    """
+    environment = {**generated.MACHINES[platform], "python_version": python.rstrip("t"), "extra": ""}
+    needs: dict[str, list[Requirement]] = {}
+    for one in map(Requirement, row.on.get(platform, row.requires or ())):
+        if one.marker is None or one.marker.evaluate(environment):
+            needs.setdefault(one.name, []).append(one)
+    if not needs:
+        return None
+    name = chance.choice(sorted(needs))
+    pins = [Version(part.version.rstrip(".*")) for one in needs[name] for part in one.specifier]
+    near = [f"{pin.major}.{pin.minor + step}.{pin.micro}" for pin in pins for step in (0, 1)]
+    version = chance.choice([*map(str, pins), *near, *([] if pins else ["1.0.0"])])
+    return name, version, all(one.specifier.contains(version, prereleases=True) for one in needs[name])
+
+
+PINNING = [name for name in TABLES if any(one.requires for one in generated.releases(MATRIX, name))]
+
+
+@pytest.mark.parametrize("name", PINNING)
+def test_a_pair_is_judged_as_metadata_says(name: str) -> None:
+    chance = random.Random(f"pairs of {name}, 2026-11-23")  # noqa: S311 - a sample, no secret
+    for row in chance.choices([one for one in generated.releases(MATRIX, name) if one.requires], k=8):
+        board, python = chance.choice(list(BOARDS)), chance.choice(PYTHONS[1:-1])
+        platform = board.partition(" ")[0]
+        held = (*row.wheels.get(platform, ()), *row.wheels.get(generated.EVERY, ()))
+        drawn = beside(row, platform, python, chance) if any(fits(one, python) for one in held) else None
+        if drawn is None or not row.python.holds(f"{python.rstrip('t')}.99"):
+            continue
+        other, version, allowed = drawn
+        texts = [f"{name}=={row.version}", f"{other}=={version}"]
+        answer = answering.why(texts, Given(python=python, **BOARDS[board]), None, MATRIX)
+        if not allowed:
+            assert answer.verdict is not Compatibility.COMPATIBLE, (texts, board, python, answer.reasons)
+        denied = [one for one in answer.reasons if one.verdict is Compatibility.INCOMPATIBLE and one.row]
+        if allowed:
+            assert not [
+                one for one in denied if one.row and one.row.text.startswith(f"{name} {row.version} requires {other} ")
+            ]
 
 
 def test_what_was_withdrawn_is_never_well() -> None:

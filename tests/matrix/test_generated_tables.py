@@ -274,6 +274,11 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("torch==2.12.1", "nvidia-cudnn-cu13==9.20.0.48"), {}, WORKS),
         (("torch==2.12.1", "nvidia-cudnn-cu13==9.20.1"), {}, Compatibility.LIMITED),  # pip refuses it, the loader not
         (("torch==2.8.0", "nvidia-nccl-cu12==2.26.0"), {}, UNKNOWN),  # older than what it was built with
+        (("nvidia-cudnn-cu12==9.23.2.1",), {"machine": "aarch64"}, WORKS),
+        (("nvidia-cudnn-cu12==8.9.2.26",), {"machine": "aarch64"}, FAILS),  # its wheels were of x86-64 alone
+        (("nvidia-cudnn-cu12==8.9.5.29",), {"python": "3.12"}, FAILS),  # a wheel for Windows alone
+        (("nvidia-cudnn-cu12==9.0.0.312.post1",), {}, FAILS),  # for ARM alone, and a plain question is about x86-64
+        (("nvidia-nccl-cu12==2.27.3",), {"os": "windows"}, FAILS),
         (("jax==0.7.0", "jaxlib==0.7.0"), {}, WORKS),
         (("jaxlib==0.7.1", "jax==0.7.0"), {}, FAILS),
         (("jax==0.12.0", "jaxlib==0.11.1"), {}, FAILS),

@@ -1,4 +1,4 @@
-"""A GPU's name, as a tool or a person writes it, tells its compute capability, or nothing where it does not."""
+"""A GPU's name, as a tool or a person writes it, tells its compute capability, or nothing if it does not."""
 
 from __future__ import annotations
 

@@ -7,10 +7,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from gpustack.matrix import Matrix
-from tools.matrix import headers, pci
-from tools.matrix.__main__ import main
+from probes.hardware import gpu, nvlink
+from tools.matrix import coverage, headers, pci
+from tools.matrix.__main__ import GENERATED, main
 
 MATRIX = Matrix()
 PCI_IDS = """\
@@ -122,3 +124,88 @@ def test_rows_of_host_compilers_are_held_against_the_header_in_a_wheel(
         assert capsys.readouterr().out.endswith(said)
     assert main(["compilers", "nvidia-cuda-nvcc-cu12==9.9"]) == 1
     shutil.rmtree(tmp_path / "index")
+
+
+WHEEL = {
+    "nvidia/cu13/include/nvml.h": """
+typedef enum nvmlReturn_enum {
+    NVML_SUCCESS = 0,                          //!< The operation was successful
+    NVML_ERROR_UNINITIALIZED = 1,
+} nvmlReturn_t;
+#define NVML_FI_DEV_ECC_CURRENT 1 //!< Current ECC mode
+#define NVML_FI_DEV_ECC_SAME    1
+""",
+    "nvidia/cu13/include/driver_types.h": "\n".join(
+        ["enum cudaError {", *(f"    cudaErrorNumber{one} = {one}," for one in range(1, 13)), "};"]
+    ),
+    "nvidia/cu13/bin/ptxas": "#!/bin/sh\necho \"such as sm_60: 'compute_75','sm_75','sm_90','sm_90a','sm_121f'\"\n",
+}
+
+
+def installed(folder: Path) -> Path:
+    """Return a folder into which pip installed one wheel with headers and a ptxas."""
+    info = folder / "nvidia_demo-13.0.1.dist-info"
+    for name, text in {
+        **WHEEL,
+        f"{info.name}/METADATA": "Metadata-Version: 2.1\nName: nvidia-demo\nVersion: 13.0.1\n",
+    }.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    (info / "RECORD").write_text("".join(f"{name},,\n" for name in WHEEL), "utf-8")
+    (folder / "nvidia/cu13/bin/ptxas").chmod(0o755)
+    return folder
+
+
+def test_ten_rows_of_the_headers_that_were_deleted_come_back_byte_for_byte(tmp_path: Path) -> None:
+    asked = ["headers", str(installed(tmp_path / "wheels")), "--folder", str(tmp_path), "--date", "2026-11-23"]
+    made = tmp_path / "measured" / "headers.toml"
+    assert main(asked) == 0
+    whole = made.read_text("utf-8")
+    assert 'source = "ptxas of nvidia-demo 13.0.1; driver_types.h of nvidia-demo 13.0.1; nvml.h of' in whole
+    lines = whole.splitlines(keepends=True)
+    lost = [one for one in lines if "cudaErrorNumber" in one][:10]
+    assert len(lost) == 10
+    made.write_text("".join(one for one in lines if one not in lost), "utf-8")
+    assert main(asked) == 0
+    assert made.read_text("utf-8") == whole
+    held = coverage.table(made)
+    assert [one["target"] for one in held["targets"]] == ["sm_75", "sm_90", "sm_121"]
+    assert held["nvml"][-1] == {"code": 1, "name": "NVML_ERROR_UNINITIALIZED"}
+    assert held["fields"] == [{"code": 1, "name": "NVML_FI_DEV_ECC_CURRENT"}]
+
+
+def test_a_folder_without_such_wheels_and_a_ptxas_that_fails_leave_the_table_as_it_is(tmp_path: Path) -> None:
+    wheels = installed(tmp_path / "wheels")
+    asked = ["headers", str(wheels), "--folder", str(tmp_path)]
+    (wheels / "nvidia/cu13/bin/ptxas").write_text("#!/bin/sh\nexit 3\n", "utf-8")
+    assert main(asked) == 1
+    shutil.rmtree(wheels)
+    assert main(asked) == 1
+    assert not (tmp_path / "measured").exists()
+
+
+MEASURED = coverage.table(GENERATED / "measured" / "headers.toml")
+
+
+@pytest.mark.parametrize(("part", "column"), [("cuda", "name"), ("nvml", "name"), ("driver", "driver")])
+def test_each_number_of_the_headers_has_a_hand_made_row_of_that_name(part: str, column: str) -> None:
+    by_hand = {one["code"]: one for one in MATRIX.table("codes")["cuda" if part == "driver" else part]}
+    for one in MEASURED[part]:
+        names = {by_hand[one["code"]].get(column), by_hand[one["code"]]["name"]}
+        assert one["name"] in names, one
+
+
+def test_each_field_of_nvml_that_a_probe_asks_for_is_one() -> None:
+    fields = {one["name"].removeprefix("NVML_FI_DEV_") for one in MEASURED["fields"]}
+    asked = {field for probe in (gpu, nvlink) for _, field in probe.FIELDS}
+    assert asked
+    assert asked <= fields
+
+
+def test_ptxas_takes_what_the_rows_of_architectures_say_of_its_release() -> None:
+    targets = {one["target"] for one in MEASURED["targets"]}
+    cuda = Version("13.0")
+    rows = MATRIX.table("arch")["arch"]
+    taken = [one for one in rows if Version(one["first_toolkit"]) <= cuda <= Version(one.get("last_toolkit", "99"))]
+    assert targets == {f"sm_{one['cc'].replace('.', '')}" for one in taken}

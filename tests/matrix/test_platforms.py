@@ -6,8 +6,11 @@ import pytest
 
 from gpustack.ask import answering
 from gpustack.ask.given import Given
+from gpustack.diagnose.engine import judge
+from gpustack.imports import load_texts
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import gpus
+from gpustack.model.facts import Component, Environment, Facts, Host, Instance, Layer, Status
 from gpustack.model.matrix_answer import Compatibility
 from gpustack.model.versions import ComputeCapability
 
@@ -50,11 +53,64 @@ def test_a_build_is_judged_by_the_code_that_it_has_there(
     assert answer.verdict is verdict, [one.text for one in answer.reasons]
 
 
+def test_no_wheel_for_glibc_goes_into_an_alpine_linux() -> None:
+    seen = Instance(key="p", version="3.12.7", build=None, environment="p", facts={"musl": True, "glibc": None})
+    python = Component(
+        id="python",
+        layer=Layer.ENVIRONMENT,
+        vendor="any",
+        status=Status.PRESENT,
+        version="3.12.7",
+        build=None,
+        facts=seen.facts,
+        source="a probe",
+        instances=(seen,),
+    )
+    place = Environment(python="p", kind="system")
+    alpine = Facts(taken="", host=Host(os="Linux", machine="x86_64"), components=(python,), environments=(place,))
+    for asked in ("torch==2.8.0", "numba==0.61.0"):
+        answer = answering.why([asked], Given(), alpine, MATRIX)
+        assert answer.verdict is FAILS
+        assert any(one.text.endswith("given is musl.") for one in answer.reasons), answer.reasons
+
+
 def test_a_jetson_says_from_which_jetpack_on_it_runs_what_the_index_serves() -> None:
     for name, jetpack in (("Jetson AGX Orin", "JetPack 7.2 (Jetson Linux 39.1.0)"), ("Jetson AGX Thor", "JetPack 7.0")):
         answer = answering.why(["torch==2.12.0"], Given(gpu=name), None, MATRIX)
         assert jetpack in answer.reasons[0].text
         assert "jetson-containers" in answer.reasons[0].source
+
+
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [
+        ("jetson orin torch 2.5", "torch==2.5.0 --index-url https://pypi.jetson-ai-lab.io/jp6/cu126"),
+        ("torch 2.5 on jetpack 6.1", "torch==2.5.0 --index-url https://pypi.jetson-ai-lab.io/jp6/cu126"),
+        ("orin nano pytorch 2.9 jetpack 6", "torch==2.8.0 --index-url https://pypi.jetson-ai-lab.io/jp6/cu126"),
+        ("torch 2.1 l4t 35.4.1", "torch 2.1.0 for Python 3.8"),
+        ("pytorch on jetson nano", "torch 1.10.0 for Python 3.6"),
+        ("pytorch xavier nx jetpack 5.1.2", "torch 2.1.0 for Python 3.8"),
+    ],
+)
+def test_a_jetson_is_answered_with_what_nvidia_builds_for_its_jetpack(asked: str, first: str) -> None:
+    """What the package index has for ARM computes on the CPU there, or is built for servers."""
+    answer = answering.why([asked], Given(), None, MATRIX)
+    assert answer.verdict is FAILS
+    assert "aarch64" in answer.meant
+    assert first in " ".join((*answer.alternatives[0].commands, answer.alternatives[0].steps))
+
+
+def test_a_jetson_of_a_jetpack_that_runs_servers_builds_takes_them() -> None:
+    answer = answering.why(["torch 2.12 jetson orin jetpack 7.2"], Given(), None, MATRIX)
+    assert answer.verdict is WORKS
+
+
+def test_the_doctor_names_the_same_build_for_a_jetson() -> None:
+    text = b"PyTorch version: 2.5.0\nIs CUDA available: False\nGPU 0: Orin (nvgpu)\nOS: Linux 5.15.148-tegra aarch64\n"
+    found = judge(load_texts({"pasted.txt": text}, MATRIX), MATRIX).findings
+    fixed = [one.fix for one in found if one.fix and "JetPack" in one.fix.text]
+    asked = answering.why(["jetson orin torch 2.5"], Given(), None, MATRIX)
+    assert [one.commands for one in fixed[:1]] == [asked.alternatives[0].commands]
 
 
 def test_each_jetpack_from_5_to_7_is_there_with_its_cuda() -> None:

@@ -44,7 +44,7 @@ def test_a_release_may_leave_torch_open() -> None:
     found = serving.release_of(MATRIX, "sglang", "0.4.0")
     assert found is not None
     assert found.torch.text == ""
-    assert found.row.text == "sglang 0.4.0 asks for torch of any version"
+    assert found.row.text == "sglang 0.4.0 requires torch of any version"
 
 
 def test_what_no_row_states() -> None:

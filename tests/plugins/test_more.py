@@ -87,11 +87,11 @@ def command(*arguments: str | Path, **environ: str) -> subprocess.CompletedProce
 
 WRONG = [
     ('among = "nvml"', 'among = "moon"', "there is no list moon"),
-    ('"example/bus-in-nvml"', '"gpu.bus"', "gpu.bus: all that a plugin brings"),
-    ('"example/driver-and-kernel"', '"mine"', "mine: all that a plugin brings"),
+    ('"example/bus-in-nvml"', '"gpu.bus"', "gpu.bus: everything in a plugin"),
+    ('"example/driver-and-kernel"', '"mine"', "mine: everything in a plugin"),
     ('proof = "project"', 'proof = "me"', "combinations[0]"),
     ('"ecc.enabled"', '"ecc.colour"', "no schema has the fact gpu"),
-    ('id = "example/mixed"', 'id = "example/else"', "no block of [[findings]] says what it is"),
+    ('id = "example/mixed"', 'id = "example/else"', "but no [[findings]] block describes it"),
 ]
 
 

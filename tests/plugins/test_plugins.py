@@ -77,17 +77,21 @@ def test_the_version_lists_plugins_and_those_that_are_left_out(tmp_path: Path) -
 def test_a_folder_that_is_no_plugin_is_one_line(tmp_path: Path) -> None:
     done = command("doctor", "--plugins", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"gpustack: --plugins {tmp_path}: a plugin is a folder with plugin.toml; there is none\n"
+    assert done.stderr == f"gpustack: --plugins {tmp_path}: a plugin is a folder with plugin.toml, which is missing\n"
 
 
 WRONG: list[tuple[str, Change, str]] = [
     ("plugin.toml", lambda text: text + "]", "plugin.toml: "),
     ("plugin.toml", lambda text: text.replace("schema = 1", "schema = 2"), "schema is not 1"),
     ("plugin.toml", lambda text: "state = []\n" + text, "there is no key state"),
-    ("plugin.toml", lambda text: text.replace('name = "example"', 'name = "Example One"'), "name: small letters"),
-    ("plugin.toml", lambda text: text.replace('"example/scratch-missing"', '"gpu-xid"'), "gpu-xid: all that a plugin"),
-    ("plugin.toml", lambda text: text.replace('id = "example/scratch"', 'id = "nvml"'), "nvml: all that a plugin"),
-    ("plugin.toml", lambda text: text.replace('kind = "example/', 'kind = "'), "feed-lost: all that a plugin brings"),
+    ("plugin.toml", lambda text: text.replace('name = "example"', 'name = "Example One"'), "name: use lower-case"),
+    (
+        "plugin.toml",
+        lambda text: text.replace('"example/scratch-missing"', '"gpu-xid"'),
+        "gpu-xid: everything in a plugin",
+    ),
+    ("plugin.toml", lambda text: text.replace('id = "example/scratch"', 'id = "nvml"'), "nvml: everything in a plugin"),
+    ("plugin.toml", lambda text: text.replace('kind = "example/', 'kind = "'), "feed-lost: everything in a plugin"),
     ("plugin.toml", lambda text: text.replace("probes/scratch.py", "../../etc.py"), "there is no probe"),
     (
         "plugin.toml",
@@ -102,11 +106,19 @@ WRONG: list[tuple[str, Change, str]] = [
     ),
     ("plugin.toml", lambda text: text.replace("expect = [true]\n", ""), "states[0]: example/scratch.mounted expects"),
     ("plugin.toml", lambda text: text.replace("(?P<feed>", "(?P<feed"), "example/feed-lost: match: missing >"),
-    ("plugin.toml", lambda text: text.replace('id = "example/power-lost"', 'id = "example/else"'), "no block of"),
+    (
+        "plugin.toml",
+        lambda text: text.replace('id = "example/power-lost"', 'id = "example/else"'),
+        "but no [[findings]]",
+    ),
     ("plugin.toml", lambda text: text.replace('where = "system"', 'where = "moon"'), "where is system, target or both"),
     ("rules.py", lambda _: "import sys\nsys.exit(0)\n", "rules.py would have ended the program"),
     ("rules.py", lambda _: "while True: pass\n", "rules.py took longer than 2 s"),
-    ("rules.py", lambda text: text.replace('"example/driver', '"driver'), "driver-not-approved: all that a plugin"),
+    (
+        "rules.py",
+        lambda text: text.replace('"example/driver', '"driver'),
+        "driver-not-approved: everything in a plugin",
+    ),
     ("rules.py", lambda _: "def broken(:\n", "SyntaxError"),
     ("policies/strict.toml", lambda _: "gpus = \n", "strict.toml: "),
 ]
@@ -148,10 +160,10 @@ def odd(facts, matrix):
         ("raise KeyError('x')", "KeyError: 'x'"),
         ("raise SystemExit(1)", "would have ended the program"),
         ("while True: pass", "took longer than 2 s"),
-        ("yield 5", "it yields 5, which is no finding example/odd"),
+        ("yield 5", "it yields 5, which is not a finding example/odd"),
         (
             "from dataclasses import replace; yield replace(odd.finding(title='x'), id='gpu-xid')",
-            "no finding example/odd",
+            "not a finding example/odd",
         ),
     ],
 )
@@ -186,8 +198,8 @@ def test_two_of_one_name_are_not_mixed(plugin: Path, apart: None) -> None:
     plugins.load([EXAMPLE, plugin])
     plugins.load([EXAMPLE])
     assert [one.origin for one in plugins.LOADED.plugins] == [str(EXAMPLE)]
-    assert [one.why for one in plugins.LOADED.faults] == ["there is a plugin example already"]
-    with pytest.raises(UsageError, match="there is none"):
+    assert [one.why for one in plugins.LOADED.faults] == ["there is already a plugin example"]
+    with pytest.raises(UsageError, match="which is missing"):
         plugins.load([plugin / "policies"])
 
 

@@ -1,4 +1,4 @@
-"""Machines held against policies, in a few words each: what the tests of the health check are given."""
+"""Machines compared with policies, in a few words each: what the tests of the health check are given."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RECORDED = Unmeasured(why="the machine is recorded")
 
 
 def machine(name: str) -> Report:
-    """Give a machine of tests/hosts or a case of tests/cases, judged."""
+    """Return a machine of tests/hosts or a case of tests/cases, judged."""
     if name.startswith("cases/"):
         return judged(cases.named(name.removeprefix("cases/")))
     return report(read_facts(json.dumps(json.loads((TESTS / name).read_text("utf-8"))["facts"])))
@@ -48,13 +48,13 @@ def checked(
     today: date = TODAY,
     gpus: int | None = None,
 ) -> CheckReport:
-    """Give the check of a machine against a policy, with so many GPUs wanted."""
+    """Return the check of a machine against a policy, with so many GPUs wanted."""
     made = report(facts) if isinstance(facts, Facts) else facts
     return check(made, bench, read(policy), today=today, unmeasured=None if bench else RECORDED, gpus=gpus)
 
 
 def row(made: CheckReport, rule: str) -> Held:
-    """Give the row of a rule."""
+    """Return the row of a rule."""
     (found,) = [one for one in made.policy if one.rule == rule]
     return found
 

@@ -26,7 +26,7 @@ def gpustack(*arguments: str | Path, at: Path, given: str = "") -> subprocess.Co
 
 @pytest.fixture(scope="session")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with recorded machines as snapshots, and no policy in it or above."""
+    """Return a folder with recorded machines as snapshots, and no policy in it or above."""
     folder = tmp_path_factory.mktemp("machines")
     for path in (TESTS / "hosts").glob("*.json"):
         (folder / path.name).write_text(json.dumps(json.loads(path.read_text("utf-8"))["facts"]))
@@ -85,7 +85,7 @@ def test_a_policy_is_found_from_a_folder_below_and_its_failure_names_the_line(ma
     assert (row["rule"], row["wanted"], row["found"]) == ("components.pytorch", "<2", "2.11.0+cu130")
     assert row["place"].endswith("pyproject.toml:2")
     text = gpustack("check", "--from", snapshot, at=tmp_path).stdout
-    assert text.startswith("✗ BAD ENVIRONMENT: components.pytorch (pyproject.toml:2): <2 is wanted")
+    assert text.startswith("✗ BAD ENVIRONMENT: components.pytorch (pyproject.toml:2): <2 is required")
     elsewhere = tmp_path / "other.toml"
     elsewhere.write_text(ELSEWHERE)
     assert gpustack("check", "--from", snapshot, "--policy", elsewhere, at=tmp_path).returncode == 0
@@ -123,12 +123,12 @@ def test_wrong_use_is_unknown_for_those_who_read_exit_codes(wrong: tuple[str, ..
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("check", "--from", "recorded-h200.json", "--deep"), "--from does not go with --deep"),
+        (("check", "--from", "recorded-h200.json", "--deep"), "--from cannot be combined with --deep"),
         (("check", "--bench", "x.json", "--no-bench"), "--bench and --no-bench contradict each other"),
         (("check", "--from", "gone.json"), "gone.json cannot be read"),
         (
             ("check", "--from", "recorded-h200.json", "--bench", "recorded-h200.json"),
-            "is not a report of gpustack bench",
+            "is not a gpustack bench report",
         ),
         (("check", "--policy", "gone.toml"), "gone.toml cannot be read"),
         (("check", "--init", "--policy", "pyproject.toml"), "--init writes a file of its own"),
@@ -201,7 +201,7 @@ def test_this_machine_is_checked_in_seconds_and_without_a_gpu_is_bad_unless_none
     assert (count["rule"], count["ok"], count["wanted"]) == ("gpus.count", False, ">=1")
     assert (row["ok"], row["found"]) == (None, "not measured: there is no GPU")
     none = gpustack("check", "--gpus", "0", "--no-bench", at=tmp_path)
-    assert (none.returncode, none.stdout.startswith("✓ OK: there is no GPU here, and none is wanted.")) == (0, True)
+    assert (none.returncode, none.stdout.startswith("✓ OK: there is no GPU here, and none is required.")) == (0, True)
 
 
 def test_a_difference_is_told_as_text_and_as_json_and_does_its_work_whatever_it_finds(machines: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_policy_that_cannot_hold_fails_for_that_reason_alone() -> None:
     assert (made.class_, code(made)) == (HOST, True)
     assert [one.rule for one in made.policy if one.ok is False] == ["bench.least.hbm.read"]
     assert made.why == (
-        "bench.least.hbm.read (gpustack.toml:2): 150% of the limit or more is wanted; found: 95.9% hbm.read on GPU 0"
+        "bench.least.hbm.read (gpustack.toml:2): 150% of the limit or more is required; found: 95.9% hbm.read on GPU 0"
     )
 
 
@@ -119,7 +119,7 @@ TWO = "hosts/recorded-h200-x2.json"
 
 
 def without(base: Report, component: str, **facts: object) -> Report:
-    """Give a machine whose second GPU is gone from a component, which says something else beside."""
+    """Return a machine whose second GPU is gone from a component, which says something else beside."""
     (old,) = [one for one in base.components if one.id == component]
     kept = old.instances[:1]
     own = {**kept[0].facts, **facts} if facts else kept[0].facts
@@ -276,7 +276,7 @@ def test_a_process_that_may_not_be_asked_leaves_open_whose_the_gpu_is() -> None:
     who = seen("gpu-processes", {"pid": 9, "name": "Xorg"}, {"pid": 7, "status": "unknown"})
     made = checked(merged(GOOD, who), '[in-use]\nprocesses = ["Xorg"]')
     held = row(made, "in-use.processes")
-    assert (held.ok, held.found) == (None, "not known: some processes may not be asked")
+    assert (held.ok, held.found) == (None, "not known: some processes cannot be examined")
     assert row(checked(merged(GOOD, who), "[in-use]\nprocesses = []"), "in-use.processes").ok is False
 
 

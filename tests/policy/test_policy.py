@@ -123,19 +123,19 @@ def test_a_key_is_found_on_its_line(key: tuple[str | int, ...], says: str) -> No
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
-        ("gpus = 3", 1, "gpus: a table is wanted, not 3"),
+        ("gpus = 3", 1, "gpus: a table is expected, not 3"),
         ("\n[gpu]\ncount = 3", 2, "gpu: there is no such key; did you mean gpus?"),
         ("\nxyzzy = 3", 2, "xyzzy: there is no such key; known here are for, components"),
         ('[gpus]\ncount = "many"', 2, 'gpus.count: "many" is not a range of versions'),
         ("[gpus]\ncount = -1", 2, "gpus.count: a whole number"),
         ("[gpus]\ncount = true", 2, "gpus.count: a whole number"),
         ("[gpus]\nmemory-gib = nan", 2, "gpus.memory-gib: a number above 0"),
-        ('[gpus]\nname = [""]', 2, "gpus.name: a text or a list of texts"),
+        ('[gpus]\nname = [""]', 2, "gpus.name: text or a list of texts"),
         ('[components]\npytorch = "2.6"', 2, 'components.pytorch: "2.6" is not a range of versions: write ">=2.6"'),
-        ('[components]\npytorch = ""', 2, "components.pytorch: a text is wanted"),
+        ('[components]\npytorch = ""', 2, "components.pytorch: text is expected"),
         ('[components]\nnvidia.ko = ">=570"', 2, "components.nvidia: text is expected; a name with a dot in it"),
         ('frameworks = ["llama"]', 1, 'frameworks: whether "llama" works cannot be checked'),
-        ('for = "fun"', 1, "for: train or infer or build or any is wanted"),
+        ('for = "fun"', 1, "for: train or infer or build or any is expected"),
         ('\n[[ignore]]\nreason = "x"\nuntil = 2027-01-01', 2, "ignore[0]: finding is missing"),
         ('[[ignore]]\nfinding = "bench-low"\nreason = "x"', 1, "ignore[0]: until is missing"),
         ('[[ignore]]\nfinding = "bench-low"\nuntil = 2027-01-01', 1, "ignore[0]: reason is missing"),
@@ -144,23 +144,23 @@ def test_a_key_is_found_on_its_line(key: tuple[str | int, ...], says: str) -> No
             2,
             'ignore[0].finding: no finding has the id "bench-lwo"',
         ),
-        ('[[ignore]]\nfinding = "bench-low"\nreason = "x"\nuntil = "soon"', 4, "ignore[0].until: a day such as"),
-        ('[[ignore]]\nfinding = "bench-low"\nreason = "x"\nuntil = "2027-02-30"', 4, "ignore[0].until: a day"),
+        ('[[ignore]]\nfinding = "bench-low"\nreason = "x"\nuntil = "soon"', 4, "ignore[0].until: a date such as"),
+        ('[[ignore]]\nfinding = "bench-low"\nreason = "x"\nuntil = "2027-02-30"', 4, "ignore[0].until: a date"),
         (
             '[[ignore]]\nfinding = "bench-low"\nreason = "x"\nuntil = 2027-01-01T10:00:00',
             4,
-            "ignore[0].until: a day such as",
+            "ignore[0].until: a date such as",
         ),
-        ('ignore = "x"', 1, "ignore: tables are wanted ([[ignore]])"),
-        ('[[raise]]\nfinding = "*"\nreason = "x"\nto = "info"', 4, "raise[0].to: error or warning is wanted"),
+        ('ignore = "x"', 1, "ignore: tables are expected ([[ignore]])"),
+        ('[[raise]]\nfinding = "*"\nreason = "x"\nto = "info"', 4, "raise[0].to: error or warning is expected"),
         ('[bench.least]\n"hbm.reed" = 0.9', 2, 'bench.least."hbm.reed": no benchmark is called "hbm.reed"'),
         ('[bench.least]\n"hbm.reed" = 0.9', 2, 'called "hbm.reed", but hbm.read'),
-        ('[bench.least]\n"hbm.*" = 85', 2, 'bench.least."hbm.*": 85 is a part of 1: 0.85 is 85 %'),
+        ('[bench.least]\n"hbm.*" = 85', 2, 'bench.least."hbm.*": 85 is a fraction: 0.85 is 85 %'),
         ('[bench.least]\n"hbm.*" = "high"', 2, 'bench.least."hbm.*": a number above 0 is expected, not "high"'),
         (
             '[bench.least-of-baseline]\n"*" = 0.9',
             1,
-            "bench.least-of-baseline: a least part of a baseline needs the key baseline",
+            "bench.least-of-baseline: a minimum of a baseline needs the key baseline",
         ),
         ("[in-use]\nmemory-mib = 1.5", 2, "in-use.memory-mib: a whole number"),
         ("a = 1\na = 2", 2, "this is not valid TOML"),
@@ -193,7 +193,7 @@ def test_any_text_is_a_policy_or_one_clear_error(text: str) -> None:
 
 
 def outcome(text: str) -> Policy | str:
-    """Give the policy that a text is, or what is said of it."""
+    """Return the policy that a text is, or what is said of it."""
     try:
         return read(text).policy
     except InputError as error:
@@ -250,7 +250,7 @@ def test_the_nearest_policy_upwards_is_found(tmp_path: Path) -> None:
 def test_a_policy_that_demands_nothing_is_refused(tmp_path: Path, text: str) -> None:
     for name, more in (("gpustack.toml", ""), ("pyproject.toml", "\n[project]\nname = 'x'\n[tool.gpustack]\n")):
         (tmp_path / name).write_text(text + more, "utf-8")
-        with pytest.raises(InputError, match=f"{name} demands nothing: .* gpustack check --init --force"):
+        with pytest.raises(InputError, match=f"{name} requires nothing: .* gpustack check --init --force"):
             load(tmp_path / name)
 
 
@@ -260,7 +260,7 @@ def test_a_drafted_policy_that_was_cut_off_is_refused_wherever_that_was(tmp_path
     assert load(path).policy.gpus
     for length in range(len(whole) - 1):  # without its last line break alone it is whole
         path.write_text(whole[:length], "utf-8")
-        with pytest.raises(InputError, match=r"demands nothing|is cut off|this is not valid TOML"):
+        with pytest.raises(InputError, match=r"requires nothing|is truncated|this is not valid TOML"):
             load(path)
     path.write_text(whole.replace(f"{ENDED}\n", "").replace(f"{END}\n", ""), "utf-8")
     assert load(path).policy.gpus
@@ -268,7 +268,7 @@ def test_a_drafted_policy_that_was_cut_off_is_refused_wherever_that_was(tmp_path
 
 @pytest.mark.parametrize(
     ("data", "says"),
-    [(b"x = '\xff'", "1: this is not UTF-8"), (b"#" * 1_000_001, "more than 1 MB is no policy")],
+    [(b"x = '\xff'", "1: this is not UTF-8"), (b"#" * 1_000_001, "more than 1 MB is too large for a policy")],
 )
 def test_what_is_no_text_is_refused_by_name(tmp_path: Path, data: bytes, says: str) -> None:
     path = tmp_path / "gpustack.toml"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def probe(host: Host) -> dict[str, bool]:
-    """Give a fact after making noise."""
+    """Return a fact after making noise."""
     assert host.row["id"] == "x"
     print("printed by python", flush=True)  # noqa: T201 - the noise
     os.write(1, b"printed by the system\n")

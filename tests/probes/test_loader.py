@@ -141,7 +141,7 @@ def test_the_cache_reads_as_ldconfig_prints_it() -> None:
 
 
 def cache(*rows: tuple[int, bytes, bytes]) -> bytes:
-    """Give a cache file as glibc writes it: an old table in front, then a head, entries, and texts."""
+    """Return a cache file as glibc writes it: an old table in front, then a head, entries, and texts."""
     start = 48 + 24 * len(rows)
     texts, entries = b"", b""
     for flags, name, path in rows:

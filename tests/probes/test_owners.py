@@ -20,7 +20,7 @@ PACKAGES = ("libnccl", "nvidia-nccl", "nccl")
 
 
 def in_site(files: Mapping[str, str | OSError], path: str = NCCL) -> list[dict[str, Any]]:
-    """Give what claims the path in a site folder with these files."""
+    """Return what claims the path in a site folder with these files."""
     told = ToldHost(files={f"{SITE}/{name}": held for name, held in files.items()})
     return list(OWNERS["of_prefix"](told, f"{SITE}/{path}", SITE, PACKAGES))
 

@@ -21,7 +21,7 @@ UNDER = st.lists(st.sampled_from(["a", "b", "..", ".", "", "up", "abs", "loop", 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Give a root beside a secret that lies outside of it."""
+    """Return a root beside a secret that lies outside of it."""
     (tmp_path / "secret").write_text("outside")
     (tmp_path / "shadow").mkdir()
     made = tmp_path / "root"

@@ -30,7 +30,7 @@ ROWS = {system.id: system for system in catalogue.load()}
 
 @pytest.fixture(scope="session")
 def gpu(compile_library: Callable[..., Path]) -> Mapping[str, str]:
-    """Give the variables with which programs see the stand-in driver."""
+    """Return the variables with which programs see the stand-in driver."""
     flags = ("-w", "-Wl,-soname,libcuda.so.1", "-lm", "-ldl")
     folder = compile_library("libcuda_bench.c", "libcuda.so.1", *flags).parent
     return {**os.environ, "LD_LIBRARY_PATH": str(folder)}

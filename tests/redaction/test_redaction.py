@@ -27,7 +27,7 @@ PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\nAAAA\n-----END OPEN
 
 
 def facts(held: Mapping[str, JsonValue], *, hostname: str = "rack7-gpu3", more: tuple[Component, ...] = ()) -> Facts:
-    """Give facts of a machine on which one component holds these."""
+    """Return facts of a machine on which one component holds these."""
     copy = Instance(key="0", facts=held)
     one = Component(
         id="nvml", layer=Layer.DRIVER, vendor="nvidia", status=Status.PRESENT, facts=held, instances=(copy,)
@@ -36,7 +36,7 @@ def facts(held: Mapping[str, JsonValue], *, hostname: str = "rack7-gpu3", more: 
 
 
 def shown(held: JsonValue) -> str:
-    """Give what becomes of one text under a name that says nothing."""
+    """Return what becomes of one text under a name that says nothing."""
     found = redact(facts({"said": held})).components[0].facts["said"]
     return found if isinstance(found, str) else json.dumps(found)
 
@@ -252,7 +252,7 @@ def test_names_of_facts_that_hold_secrets_are_redacted_and_none_is_lost() -> Non
 
 
 def planted(secret: str) -> Facts:
-    """Give facts with one secret in every place that holds text."""
+    """Return facts with one secret in every place that holds text."""
     copy = Instance(key=secret, version=secret, build=secret, path=secret, environment=secret, facts={secret: secret})
     one = Component(
         id="nvml",

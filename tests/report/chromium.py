@@ -29,7 +29,7 @@ CHANNELS = {0: 1, 2: 3, 6: 4}  # of a PNG's kinds of colour
 
 
 def program() -> str | None:
-    """Give the browser of this machine, or None."""
+    """Return the browser of this machine, or None."""
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
@@ -65,16 +65,16 @@ class Page:
         next(one for one in self._messages() if one.get("method") == "Page.loadEventFired")
 
     def ask(self, expression: str) -> Any:  # noqa: ANN401 - whatever the page answers
-        """Give the value of an expression in the page."""
+        """Return the value of an expression in the page."""
         return self("Runtime.evaluate", expression=expression, returnByValue=True)["result"]["value"]
 
     def promised(self, expression: str) -> Any:  # noqa: ANN401 - whatever the page answers
-        """Give what an expression promises as JSON in words."""
+        """Return what an expression promises as JSON in words."""
         said = self("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         return json.loads(said["result"]["value"])
 
     def shot(self, width: int, height: int, scale: float = 1.0) -> bytes:
-        """Give a PNG of the upper part of the page."""
+        """Return a PNG of the upper part of the page."""
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
         said = self("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
         return base64.b64decode(said["data"])
@@ -91,7 +91,7 @@ class Page:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Page]:
-    """Give a tab of a browser that keeps its profile in this folder."""
+    """Return a tab of a browser that keeps its profile in this folder."""
     there, commands = os.pipe()
     answers, back = os.pipe()
     name = program()
@@ -123,7 +123,7 @@ def opened(folder: Path) -> Iterator[Page]:
 
 
 def pixels(png: bytes) -> list[int]:
-    """Give the values of a PNG's pixels, all its channels."""
+    """Return the values of a PNG's pixels, all its channels."""
     at, packed, width, channels = 8, b"", 0, 3
     while at < len(png):
         size, kind = struct.unpack(">I4s", png[at : at + 8])

@@ -16,7 +16,7 @@ AXE = "axe-core@4.14.1"
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]:
-    """Give a tab of this machine's Chromium."""
+    """Yield a tab of this machine's Chromium."""
     if chromium.program() is None:
         pytest.skip("no Chromium here (chromium, chromium-browser, google-chrome): how the page looks cannot be seen")
     with chromium.opened(tmp_path_factory.mktemp("profile")) as page:
@@ -25,7 +25,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]
 
 @pytest.fixture(scope="session")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Give the script of axe-core, which finds what keeps people out of a page."""
+    """Return the script of axe-core, which finds what keeps people out of a page."""
     if (npm := shutil.which("npm")) is None:
         pytest.skip("no npm here, which brings axe-core")
     folder = tmp_path_factory.mktemp("axe")

@@ -35,7 +35,7 @@ BOXES = """(() => {
 
 
 def overlapping(boxes: list[tuple[float, float, float, float, str]]) -> list[tuple[str, str]]:
-    """Give the words that lie on other words."""
+    """Return the words that lie on other words."""
     boxes = sorted(boxes, key=lambda box: box[1])
     found = []
     for number, (left, _, right, bottom, said) in enumerate(boxes):
@@ -49,7 +49,7 @@ def overlapping(boxes: list[tuple[float, float, float, float, str]]) -> list[tup
 
 
 def light(browser: Page, width: int) -> tuple[float, float]:
-    """Give how light the page is (0 to 255) and the variance of that: a blank page has none."""
+    """Return how light the page is (0 to 255) and the variance of that: a blank page has none."""
     values = chromium.pixels(browser.shot(width, 1600, scale=0.25))
     mean = sum(values) / len(values)
     return mean, sum((value - mean) ** 2 for value in values) / len(values)

@@ -51,7 +51,7 @@ TELEMETRY = Telemetry(
 
 
 def figure(id_: str, value: float, ceiling: float, unit: str = "GB/s", verdict: Mark = Mark.OK) -> Result:
-    """Give one figure with a spread of one percent."""
+    """Return one figure with a spread of one percent."""
     return Result(
         id=id_,
         device=0,
@@ -85,12 +85,12 @@ FIGURES = (
 
 
 def good() -> BenchReport:
-    """Give the figures of a machine on which all is as it should be."""
+    """Return the figures of a machine on which all is as it should be."""
     return BenchReport(tool=TOOL, devices=(H200,), results=FIGURES, taken="2026-11-21T10:02:00+00:00", seconds=7.4)
 
 
 def low() -> BenchReport:
-    """Give one low figure, one unsteady, one wrong, and some that were skipped."""
+    """Return one low figure, one unsteady, one wrong, and some that were skipped."""
     why = ("the link runs at PCIe 5 x8, not x16",)
     results = (
         replace(figure("pcie.h2d.pinned", 25.1, 63.02, verdict=Mark.LOW), why=why),
@@ -132,7 +132,7 @@ def low() -> BenchReport:
 
 
 def nothing() -> BenchReport:
-    """Give what a machine without a GPU yields."""
+    """Return what a machine without a GPU yields."""
     skipped = Result(id="hbm.read", device=None, unit="GB/s", verdict=Mark.SKIPPED, why=("there is no GPU",))
     unseen = Telemetry(unavailable="NVML is not there")
     failed = Result(id="x", device=None, unit="", verdict=Mark.FAILED, telemetry=unseen)
@@ -140,7 +140,7 @@ def nothing() -> BenchReport:
 
 
 def later() -> BenchReport:
-    """Give figures after several runs, beside an older report of a machine with another driver."""
+    """Return figures after several runs, beside an older report of a machine with another driver."""
     held = Sustained(
         value=700.0,
         interval=(699.0, 701.0),
@@ -181,9 +181,9 @@ def later() -> BenchReport:
 
 
 def several() -> BenchReport:
-    """Give four GPUs of one kind, one of which is slow with its reason, and what they share."""
+    """Return four GPUs of one kind, one of which is slow with its reason, and what they share."""
     devices = tuple(replace(H200, index=gpu, uuid=f"GPU-{gpu}") for gpu in range(4))
-    short = ("52% of the limit, 87% is usual at least", "also at work on this GPU: 4711 python3, 12.0 GiB")
+    short = ("52% of the limit, 87% is the usual minimum", "also computing on this GPU: 4711 python3, 12.0 GiB")
     names = (("hbm.read", 4633.0, 4814.3), ("l2.read", 10070.0, 10140.0), ("gemm.bf16", 835.0, 1070.5))
     units = {"gemm.bf16": "TFLOP/s"}
     results = [

@@ -92,7 +92,7 @@ def github(text: str) -> str:
 
 
 def noted(text: str) -> Iterator[tuple[str, str, str]]:
-    """Give command, title and message of each line, as github.com/actions/runner does in its ActionCommand.cs."""
+    """Yield command, title and message of each line, as github.com/actions/runner does in its ActionCommand.cs."""
     assert text.endswith("\n")
     for line in text[:-1].split("\n"):
         assert "\r" not in line

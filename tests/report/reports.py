@@ -51,7 +51,7 @@ def seen(
     instances: tuple[Instance, ...] | None = None,
     calls: tuple[Call, ...] = (),
 ) -> Component:
-    """Give a component with one copy, unless told otherwise."""
+    """Return a component with one copy, unless told otherwise."""
     copy = Instance(key=path or "0", version=version, build=build, path=path, facts=facts or {}, status=status)
     copies = (copy,) if instances is None and status is Status.PRESENT else instances or ()
     return Component(
@@ -72,7 +72,7 @@ def seen(
 
 
 def gpu(uuid: str, index: int) -> Instance:
-    """Give one H200 as NVML tells of it."""
+    """Return one H200 as NVML tells of it."""
     return Instance(
         key=uuid,
         facts={
@@ -91,7 +91,7 @@ def gpu(uuid: str, index: int) -> Instance:
 
 
 def edge(from_: str, to: str, needs: str, found: str, status: Kept = Kept.OK) -> Contract:
-    """Give a contract without a row."""
+    """Return a contract without a row."""
     return Contract(from_=from_, to=to, kind="version", needs=needs, found=found, status=status)
 
 
@@ -214,7 +214,7 @@ STUBS = Finding(
 
 
 def h200() -> Report:
-    """Give the machine on which all works, and one framework is a build without a GPU."""
+    """Return the machine on which all works, and one framework is a build without a GPU."""
     return Report(
         tool=TOOL,
         host=H200_HOST,
@@ -242,7 +242,7 @@ def h200() -> Report:
 
 
 def healthy() -> Report:
-    """Give the same machine without a finding."""
+    """Return the same machine without a finding."""
     report = h200()
     return Report(
         tool=TOOL,
@@ -282,7 +282,7 @@ DRIVER = Finding(
 
 
 def driver_too_old() -> Report:
-    """Give a machine whose driver is too old for PyTorch, with what follows from that."""
+    """Return a machine whose driver is too old for PyTorch, with what follows from that."""
     followers = tuple(
         Finding(
             id=id_,
@@ -347,7 +347,7 @@ def driver_too_old() -> Report:
 
 
 def eight() -> Report:
-    """Give eight GPUs of which two links are slow, many Pythons, and many things that could not be seen."""
+    """Return eight GPUs of which two links are slow, many Pythons, and many things that could not be seen."""
     uuids = [f"GPU-{number}" for number in range(1, 9)]
     gpus = tuple(gpu(uuid, index) for index, uuid in enumerate(uuids))
     links = tuple(Instance(key=uuid, facts={"active": 18, "total": 18}) for uuid in uuids)
@@ -411,7 +411,7 @@ def eight() -> Report:
 
 
 def no_gpu() -> Report:
-    """Give a machine without a GPU."""
+    """Return a machine without a GPU."""
     return Report(
         tool=TOOL,
         host=Host(hostname="laptop", os="Debian GNU/Linux 12 (bookworm)", kernel="6.1.0-28-amd64", machine="x86_64"),
@@ -433,7 +433,7 @@ def no_gpu() -> Report:
 
 
 def hostile() -> Report:
-    """Give a report whose every text tries to steer the terminal, to forge a line, or to be markup."""
+    """Return a report whose every text tries to steer the terminal, to forge a line, or to be markup."""
     evil = "[red]x[/red] \x1b[2J\x1b]0;owned\x07 \u202egnp.exe \x9b31m\r\n✓ HEALTHY: all is well [/] \ud800 :smile:"
     finding = Finding(
         id="evil",
@@ -472,7 +472,7 @@ ALL = {
 
 
 def fleet() -> FleetReport:
-    """Give a fleet of six nodes in two racks: one broken, one slow, one odd and one silent."""
+    """Return a fleet of six nodes in two racks: one broken, one slow, one odd and one silent."""
     names = ("node-1", "node-2", "node-3", "node-4", "node-5")
     old = Told(
         id="driver-library-mismatch", key="driver-library-mismatch", severity=Severity.ERROR, title="Two releases"

@@ -50,7 +50,7 @@ def good() -> CheckReport:
 
 
 def bad() -> CheckReport:
-    why = f"{SHORT.rule} ({SHORT.place}): {SHORT.wanted} is wanted; found: {SHORT.found}"
+    why = f"{SHORT.rule} ({SHORT.place}): {SHORT.wanted} is required; found: {SHORT.found}"
     return made(HealthClass.BAD_HOST, why, policy=(KEPT, ENDED, SHORT, RANGE), bench=measurements.low())
 
 

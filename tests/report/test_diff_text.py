@@ -41,7 +41,7 @@ def told(key: str, title: str, before: Severity | None, after: Severity | None, 
 
 
 def upgrade() -> Difference:
-    """Give what an upgrade of PyTorch on an old driver brings."""
+    """Return what an upgrade of PyTorch on an old driver brings."""
     return Difference(
         tool=TOOL,
         before=Side(path="monday.json", taken="2026-11-16T08:00:00+00:00", hostname="node-7", status=Health.HEALTHY),

@@ -1,4 +1,4 @@
-"""Every form of a report, read by somebody else's reader: it is valid, says the same, and no text in it does harm."""
+"""Every form of a report, read by someone else's reader: it is valid, says the same, and no text in it does harm."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ ALL: dict[str, Callable[[], Reported]] = {**reports.ALL, **measurements.ALL, **c
 
 
 def written(form: str, reported: Reported, told: Told = NOTHING) -> str:
-    """Give a report in one form."""
+    """Return a report in one form."""
     return renderer(form)(reported, told)
 
 
 def plain(text: str) -> str:
-    """Give the text as it can be compared between forms: one space between words, no sign that one of them lacks."""
+    """Return the text as it can be compared between forms: one space between words, no sign that one of them lacks."""
     return " ".join(clean(text).replace("|", "/").replace("\u2223", "/").replace("\\x3a:", "::").split())
 
 

@@ -26,7 +26,7 @@ TRIAD = measurements.figure("hbm.triad", 4400.0, 4814.3)
 
 
 def shaped() -> tuple[Result, ...]:
-    """Give figures in which the bf16 product tells its shape, and what it reached without rest."""
+    """Return figures in which the bf16 product tells its shape, and what it reached without rest."""
     held = Sustained(value=700.0, interval=(699.0, 701.0), steady=True, samples=(700.0,), seconds=5.0)
     return (
         *(one for one in measurements.FIGURES if one.id != "gemm.bf16"),
@@ -70,7 +70,7 @@ def test_the_svg_is_sound_and_has_a_bar_for_each_figure_and_a_point_for_each_pro
     assert len(circles) == 3
     assert len(rects) == 1 + 2 * len(shaped())
     assert {"bars: share of the limit", "ok", "without rest (under sustained load)"} <= set(said)
-    assert {"TFLOP/s", "operations for each byte moved (FLOP/byte)"} <= set(said)
+    assert {"TFLOP/s", "operations per byte moved (FLOP/byte)"} <= set(said)
     wide = {float(bar.get("width", 0)) for bar in rects[1:]}
     assert max(wide) == plot.TRACK
     assert "memory 4.814 TB/s, 4.634 reached" in said
@@ -127,7 +127,7 @@ def test_a_wide_terminal_shows_the_roofline_and_a_narrow_one_does_not() -> None:
     assert slope.startswith("/ memory 4.814 TB/s; roofs in TFLOP/s: fp16 1070, bf16 1070")
     assert "a hbm.triad 0.3667, b gemm.bf16 804.6, b gemm.bf16 without rest 700" in wide  # b: too near to be told apart
     drawn = wide[wide.index("TFLOP/s\n") : wide.index("/ memory")]
-    assert {"a", "b", "/", "."} <= set(drawn.replace("FLOP a byte", ""))
+    assert {"a", "b", "/", "."} <= set(drawn.replace("FLOP per byte", ""))
     assert "/ memory" not in render(REPORT, width=80)
 
 

@@ -29,7 +29,7 @@ def test_one_of_which_little_is_known() -> None:
 
 def test_those_that_hold_a_node_alone_are_one_row() -> None:
     others = [process(pid, gpus=(), used_mib=None, application="custom") for pid in (70, 71, 72)]
-    assert told(*others) == [(f"gpu-processes 3 {TIMES} python3", "custom, holds a GPU's node open")]
+    assert told(*others) == [(f"gpu-processes 3 {TIMES} python3", "custom, holds a GPU's device node open")]
 
 
 def test_garbage_in_the_place_of_facts_is_passed_over() -> None:

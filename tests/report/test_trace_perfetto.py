@@ -98,7 +98,7 @@ def test_what_overlaps_gets_a_thread_of_its_own() -> None:
         "within b": "stream 1 (2)",
         "after a": "stream 1",
     }
-    assert {one["cat"] for one in events} == {"beside the steps"}
+    assert {one["cat"] for one in events} == {"outside the steps"}
 
 
 def test_moments_of_no_length_and_before_the_beginning_can_still_be_seen() -> None:

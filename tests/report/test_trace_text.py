@@ -63,7 +63,7 @@ def test_letters_that_the_output_lacks_are_spelt() -> None:
 
 def test_a_step_has_its_time_its_part_and_its_figures() -> None:
     text = render(traces.gpu())
-    assert "✓ 3 kernels, graph and memory made ready     341 ms ━━━━━━━━━━━━━━──   86%" in text
+    assert "✓ 3 kernels, graph and memory prepared       341 ms ━━━━━━━━━━━━━━──   86%" in text
     assert "- pinned 54.9 GB/s, 95% of 57.6" in text
     assert "cublasLt 13.1.0, /usr/lib/x86_64-linux-gnu/libcublasLt.so.13" in text
     assert "all 7 steps are done, and the answer is right." in text
@@ -75,8 +75,8 @@ def test_layers_tell_what_bounds_them_and_kernels_what_nobody_knows() -> None:
     assert re.search(r"^attention\.split .* GB/s +\d+% memory$", text, re.MULTILINE)
     assert re.search(r"^gemm_bf16 +\? +\? +\? +\? +\? +1\.94 tensor$", text, re.MULTILINE)
     assert re.search(r"^layernorm_bf16 +8192 +256 +32 +1024 +88% +7\.76 CUDA$", text, re.MULTILINE)
-    assert "?: cuBLASLt does not tell" in text
-    assert "mlp.up: cuBLASLt does not tell the grid of its kernels" in render(traces.gpu(), verbose=True)
+    assert "?: cuBLASLt does not say" in text
+    assert "mlp.up: cuBLASLt does not report the grid of its kernels" in render(traces.gpu(), verbose=True)
 
 
 def test_many_kernels_are_told_with_v() -> None:
@@ -243,7 +243,7 @@ def test_a_part_of_the_peak_stands_beside_operations_whatever_bounds_the_layer()
 
 
 def test_the_last_column_of_the_layers_is_explained_where_it_is() -> None:
-    assert "of limit: of what memory and arithmetic allow; bound by: which of them is the limit" in " ".join(
+    assert "of limit: of what memory and arithmetic allow; bound by: which of the two is the limit" in " ".join(
         render(traces.gpu()).split()
     )
     assert "bound by" not in render(replace(traces.gpu(), layers=()))

@@ -83,7 +83,7 @@ def _steps() -> tuple[Step, ...]:
 
 
 def gpu() -> Trace:
-    """Give a trace on a GPU with everything in it."""
+    """Return a trace on a GPU with everything in it."""
     seen = tuple(
         place(replace(one, seconds=2e-6 + (one.bytes_read + one.bytes_written) / 3e12 + one.flops / 5e14), ROOF)
         for one in layers(MODEL)
@@ -101,7 +101,7 @@ def gpu() -> Trace:
             waves=1.94 if "gemm" in one.op else 7.76,
             tensor_cores="gemm" in one.op,
             seconds=one.seconds,
-            note="cuBLASLt does not tell the grid of its kernels" if "gemm" in one.op else None,
+            note="cuBLASLt does not report the grid of its kernels" if "gemm" in one.op else None,
         )
         for one in seen
     )
@@ -147,7 +147,7 @@ def gpu() -> Trace:
 
 
 def cpu() -> Trace:
-    """Give a trace on the CPU alone."""
+    """Return a trace on the CPU alone."""
     whole = gpu()
     steps = tuple(one if one.number in {1, 5, 6} else needing(one.number) for one in whole.steps)
     few = Check(
@@ -188,7 +188,7 @@ FINDING = Finding(
 
 
 def broken() -> Trace:
-    """Give the trace of recorded facts that would fail at the second step."""
+    """Return the trace of recorded facts that would fail at the second step."""
     where = Stop(
         step=2,
         name=NAMES[2],
@@ -215,14 +215,14 @@ def broken() -> Trace:
 
 
 def mistaken() -> Trace:
-    """Give a trace whose answer is wrong."""
+    """Return a trace whose answer is wrong."""
     check = replace(RIGHT, error=0.31, largest=0.6)
     steps = (*_steps()[:6], Step(number=7, name=NAMES[7], status=State.FAILED, seconds=9e-5, why=("error 0.6",)))
     return replace(gpu(), steps=steps, checks=(check,), findings=(wrong(check),))
 
 
 def framework() -> Trace:
-    """Give a trace of a framework with the chain down to the kernel, broken off at cuDNN."""
+    """Return a trace of a framework with the chain down to the kernel, broken off at cuDNN."""
     chain = (
         Loaded(layer=Layer.APPLICATION, name="script"),
         Loaded(layer=Layer.FRAMEWORK, name="torch", version="2.11.0+cu130", file="/opt/venv/lib/python3.12/torch"),
@@ -232,7 +232,7 @@ def framework() -> Trace:
 
 
 def hostile() -> Trace:
-    """Give a trace whose names try to be markup, commands and endless."""
+    """Return a trace whose names try to be markup, commands and endless."""
     bad = '<script>alert(1)</script>\x1b[31m::error::"&'
     whole = gpu()
     first = replace(whole.layers[0], name=bad * 3, shape_in=(), flops=1e300, seconds=1e-300)

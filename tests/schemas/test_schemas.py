@@ -19,7 +19,7 @@ from tests.report import measurements, reports, traces
 
 
 def validator(name: str) -> jsonschema.Draft202012Validator:
-    """Give what holds an output against the shipped schema of this name."""
+    """Return what holds an output against the shipped schema of this name."""
     schema = json.loads((assets.SCHEMAS / f"{name}.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)

@@ -1,12 +1,14 @@
 """The Helm chart: what it renders is what the tested manifests are, and nothing that Kubernetes or its schema refuses.
 
-Helm itself is not at hand in these tests: the few forms of its templates that the chart uses are filled in here.
+The few forms of Helm's templates that the chart uses are filled in here; where Helm itself is installed, it has to
+render the same, and to have nothing against the chart.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +26,7 @@ ABOUT = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
 SCHEMA = json.loads((CHART / "values.schema.json").read_text("utf-8"))
 FORM = re.compile(r"\{\{-? (?P<words>[^{}]+?) -?\}\}")
+HELM = shutil.which("helm") or ""
 JOB = {**VALUES, "job": {"enabled": True, "node": "n1", "gpus": 4}}
 
 
@@ -95,3 +98,22 @@ def test_the_policy_arrives_as_it_is_written() -> None:
 
 def test_the_chart_is_of_this_release() -> None:
     assert ABOUT["version"] == ABOUT["appVersion"] == gpustack.__version__
+
+
+def helm(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([HELM, *words], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(not HELM, reason="Helm is not installed here")
+def test_helm_itself_has_nothing_against_it_and_renders_the_same(tmp_path: Path) -> None:
+    linted = helm("lint", "--strict", CHART)
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+    (tmp_path / "values.json").write_text(json.dumps(JOB), "utf-8")
+    for values, asked in ((VALUES, ()), (JOB, ("--values", str(tmp_path / "values.json")))):
+        done = helm("template", "here", CHART, *asked)
+        theirs = {one["kind"]: one for one in yaml.safe_load_all(done.stdout) if one}
+        ours = [yaml.safe_load(rendered(name, values)) for name in ("daemonset.yaml", "policy.yaml", "job.yaml")]
+        assert theirs == {one["kind"]: one for one in ours if one}, done.stderr
+    refused = helm("template", "here", CHART, "--set", "everySeconds=1")
+    assert refused.returncode != 0
+    assert "everySeconds" in refused.stderr

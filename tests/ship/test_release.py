@@ -159,5 +159,5 @@ def test_the_steps_of_the_workflow_run_here(tmp_path: Path) -> None:
         done = subprocess.run(shell, cwd=copy, env=environ, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{step['name']}\n{done.stdout}\n{done.stderr}"
     names = {one.name for one in (copy / "dist").iterdir()}
-    assert {"gpustack.pyz", "gpustack-doctor.cdx.json", "SHA256SUMS"} < names
-    assert len(names) == 5
+    assert {"gpustack.pyz", "gpustack-doctor.deb", "gpustack-doctor.cdx.json", "SHA256SUMS"} < names
+    assert len(names) == 6

@@ -22,7 +22,7 @@ PROGRAM = "import json, sys\nprint(json.dumps([__file__, sys.argv[1:], sys.path]
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """Return what is installed: a gpustack that says where it lies, and what installers write beside it."""
+    """Return what is installed: a gpustack that says where it is, and what installers write beside it."""
     folder = tmp_path / "site"
     for name, text in {
         "gpustack/__main__.py": PROGRAM,

@@ -32,7 +32,7 @@ def test_a_released_snapshot_opens_is_judged_and_is_written_as_one_of_today(path
     assert again == facts
 
 
-# Texts whose fault stands in what their messages imply, and the finding of each.
+# Texts whose fault is in what their messages imply, and the finding of each.
 BY_MESSAGES = {
     "ImportError: /x/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: "
     "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE\n"
@@ -79,7 +79,7 @@ def test_a_snapshot_that_was_cut_is_refused_in_one_line(path: Path, left: int, t
 
 def test_a_snapshot_of_tomorrow_is_refused_and_says_what_is_wanted() -> None:
     said = {**json.loads(RELEASED[-1].read_text("utf-8")), "schema": "gpustack.snapshot/99"}
-    with pytest.raises(InputError, match=r"holds gpustack\.snapshot/99, where gpustack\.snapshot/1 is wanted"):
+    with pytest.raises(InputError, match=r"holds gpustack\.snapshot/99, but gpustack\.snapshot/1 is required"):
         snapshots.take(said, "x.json")
 
 
@@ -107,8 +107,8 @@ def test_what_a_newer_gpustack_wrote_is_kept_and_redacted_when_a_snapshot_is_wri
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
-        ('{"schema": "gpustack.snapshot/1", "components": 5}', "components is no list"),
-        ('{"schema": "gpustack.snapshot/2"}', "gpustack.snapshot/1 is wanted"),
+        ('{"schema": "gpustack.snapshot/1", "components": 5}', "components is not a list"),
+        ('{"schema": "gpustack.snapshot/2"}', "gpustack.snapshot/1 is required"),
         ('{"schema": "gpustack.snapshot/1", "new": ' + "[" * 400 + "]" * 400 + "}", "nested too deeply"),
         ('{"schema": "gpustack.snapshot/1", "host": {"hostname": "\\ud800"', "cut off or damaged"),
         (" ", "is empty"),

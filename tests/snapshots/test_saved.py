@@ -32,7 +32,7 @@ def test_the_recorded_reports_of_older_versions_are_read() -> None:
 
 
 def changed(said: dict[str, Any], *keys: str | int, to: object) -> str:
-    """Give the text of a report in which one value is another."""
+    """Return the text of a report in which one value is another."""
     held: Any = said
     for key in keys[:-1]:
         held = held[key]
@@ -44,13 +44,13 @@ def changed(said: dict[str, Any], *keys: str | int, to: object) -> str:
     ("keys", "to", "says"),
     [
         (("schema",), "gpustack.bench/2", "its schema is gpustack.bench/2"),
-        (("results",), {}, "is damaged: results is no list"),
-        (("results", 0, "value"), "fast", "is damaged: results[0].value is no number"),
+        (("results",), {}, "is damaged: results is not a list"),
+        (("results", 0, "value"), "fast", "is damaged: results[0].value is not a number"),
         (("results", 0, "verdict"), "fine", "is damaged: results[0].verdict is wrong: 'fine' is not a valid"),
         (("results", 0, "interval"), [1.0], "is damaged: results[0].interval has 1 values, not 2"),
         (("results", 0), {"id": "hbm.read"}, "is damaged: results[0].device is missing"),
-        (("devices", 0, "index"), True, "is damaged: devices[0].index is no whole number"),
-        (("tool",), None, "is damaged: tool is no object"),
+        (("devices", 0, "index"), True, "is damaged: devices[0].index is not a whole number"),
+        (("tool",), None, "is damaged: tool is not an object"),
     ],
 )
 def test_a_damaged_report_is_refused_by_name(
@@ -67,7 +67,7 @@ def test_a_damaged_report_is_refused_by_name(
 def test_what_is_no_report_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
     path.write_text(text)
-    with pytest.raises(InputError, match="is not a report of gpustack bench"):
+    with pytest.raises(InputError, match="is not a gpustack bench report"):
         read(path)
     with pytest.raises(InputError, match="cannot be read"):
         read(tmp_path / "gone.json")

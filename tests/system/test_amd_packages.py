@@ -37,7 +37,7 @@ ROWS = {row["id"]: row for row in json.loads((REPO / "probes" / "catalogue.json"
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with the packages' files in it."""
+    """Return a folder with the packages' files in it."""
     apt, dpkg, cache = (shutil.which(tool) for tool in ("apt-get", "dpkg", "apt-cache"))
     if not apt or not dpkg or not cache:
         leave_out("no apt-get here: AMD's packages cannot be fetched")
@@ -60,7 +60,7 @@ def _known(cache: str, package: str) -> bool:
 
 
 def ask(root: Path, row: str) -> dict[str, Any]:
-    """Give what the probe says in a child whose loader looks into the unpacked folders first."""
+    """Return what the probe says in a child whose loader looks into the unpacked folders first."""
     folders = [str(root / "usr/lib/x86_64-linux-gnu"), str(root / "usr/lib"), str(root / "usr/lib/aarch64-linux-gnu")]
     environ = {**os.environ, "LD_LIBRARY_PATH": ":".join(folders)}
     asked = json.dumps({"rows": [{**ROWS[row], "folders": folders}], "seconds": 20.0})

@@ -28,7 +28,7 @@ MOST_BYTES = 300_000_000
 
 @pytest.fixture(scope="session")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with the files of the packages, and of those that they need and that are not installed."""
+    """Return a folder with the files of the packages, and of those that they need and that are not installed."""
     apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg")
     if not apt or not dpkg:
         leave_out("no apt-get here: the loaders' packages cannot be fetched")
@@ -53,7 +53,7 @@ def _run(*argv: str, folder: Path | None = None) -> subprocess.CompletedProcess[
 
 
 def ask(root: Path, row: str, **environ: str) -> dict[str, Any]:
-    """Give what the real probe says in a child whose loader looks into the unpacked folders first."""
+    """Return what the real probe says in a child whose loader looks into the unpacked folders first."""
     (folder,) = {path.parent for path in root.glob("usr/lib/*/libOpenCL.so.1")}
     inside = [folder, *(path.parent for path in root.glob("usr/lib/*/*/libLLVM*.so*"))]
     done = subprocess.run(
@@ -128,7 +128,7 @@ def test_a_manifest_for_a_driver_that_is_not_there_is_told_and_found(root: Path,
 
 
 def lavapipe(root: Path, folder: Path) -> Path:
-    """Give lavapipe's manifest, naming the driver where it was unpacked."""
+    """Return lavapipe's manifest, naming the driver where it was unpacked."""
     (path,) = [*root.glob("usr/share/vulkan/icd.d/lvp_icd*.json")][:1]
     said = json.loads(path.read_text("utf-8"))
     name = Path(said["ICD"]["library_path"]).name

@@ -91,6 +91,7 @@ def test_pip_itself_answers_a_few_plans_as_uv_does() -> None:
     """Only what the index has as it is, for the Python that runs this: pip judges its own."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     plans = {one.wanted: one for one in grid(PLANS) if one.python == own and not one.tag}
+    plans = {one.wanted: one for one in {one.subject: one for one in plans.values()}.values()}  # of each subject one
     source = {wanted for wanted in plans if any(re.split(r"[\[=<>!~]", one)[0] in FROM_SOURCE for one in wanted)}
     rows = []
     for wanted in [one for one in plans if one not in source][:PIP]:
@@ -98,7 +99,11 @@ def test_pip_itself_answers_a_few_plans_as_uv_does() -> None:
             report = Path(folder, "report.json")
             asked = [*(sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet")]
             asked += ["--only-binary", ":all:", "--report", str(report), *wanted]
-            done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=2 * SECONDS)
+            try:
+                done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=2 * SECONDS)
+            except subprocess.TimeoutExpired:
+                rows.append({"wanted": wanted, "resolves": None, "moved": [], "said": f"nothing in {2 * SECONDS} s"})
+                continue
             if done.returncode and OFFLINE.search(done.stderr):
                 leave_out("no package index answers here")
             there = json.loads(report.read_text("utf-8"))["install"] if done.returncode == 0 else []
@@ -106,8 +111,9 @@ def test_pip_itself_answers_a_few_plans_as_uv_does() -> None:
         other = moved(plans[wanted], answer)
         rows.append({"wanted": wanted, "resolves": bool(there), "moved": other, "said": len(there)})
     _keep("GPUSTACK_PLANS_PIP", rows)
-    assert len(rows) >= PIP // 2
-    assert not [one for one in rows if not one["resolves"] or one["moved"]]
+    answered = [one for one in rows if one["resolves"] is not None]
+    assert len(answered) >= PIP // 2  # the others need more than pip fetches in that time
+    assert not [one for one in answered if not one["resolves"] or one["moved"]]
 
 
 def _keep(variable: str, rows: list[dict[str, object]]) -> None:

@@ -26,7 +26,7 @@ def _kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def host_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the kernels of ``microbench/trace.cu`` compiled for the processor."""
+    """Return the kernels of ``microbench/trace.cu`` compiled for the processor."""
     if (compiler := shutil.which("c++") or shutil.which("g++")) is None:
         leave_out("no C++ compiler here")
     flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-w", f'-DTRACE="{assets.MICROBENCH / "trace.cu"}"']
@@ -40,13 +40,13 @@ def host_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def driver(compile_library: Callable[..., Path]) -> Path:
-    """Give the folder with the stand-in driver."""
+    """Return the folder with the stand-in driver."""
     flags = ("-O3", "-w", "-Wl,-soname,libcuda.so.1", "-lm", "-ldl")
     return compile_library("libcuda_bench.c", "libcuda.so.1", *flags).parent
 
 
 @pytest.fixture(scope="session")
 def products(compile_library: Callable[..., Path]) -> str:
-    """Give the stand-in cuBLASLt."""
+    """Return the stand-in cuBLASLt."""
     flags = ("-O3", "-march=native", "-ffast-math", "-w", "-lm", "-ldl")
     return str(compile_library("libcublaslt_bench.c", "libcublasLt.so.13", *flags))

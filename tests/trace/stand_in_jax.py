@@ -34,7 +34,7 @@ nn = SimpleNamespace(relu=lambda x: np.maximum(x, 0), gelu=_gelu, softmax=_softm
 
 
 def devices(kind: str) -> list[Any]:
-    """Give a device, or say that there is none."""
+    """Return a device, or say that there is none."""
     if kind == "gpu" and not os.environ.get("FAKE_GPU"):
         if "FAKE_WARNS" in os.environ:
             logging.getLogger("jax._src.xla_bridge").warning(os.environ["FAKE_WARNS"])
@@ -66,11 +66,11 @@ class Jit:
         return answer * 1.5 if os.environ.get("FAKE_WRONG") and not isinstance(answer, dict) else answer
 
     def lower(self, *_given: Any) -> Jit:
-        """Give itself."""
+        """Return itself."""
         return self
 
     def compile(self) -> Jit:
-        """Give itself."""
+        """Return itself."""
         return self
 
 

@@ -17,13 +17,13 @@ pytest.importorskip("cuda.core")
 
 @pytest.fixture
 def environ(driver: Path, products: str, host_kernels: Path, tmp_path: Path) -> dict[str, str]:
-    """Give what makes gpustack see the stand-in driver, and the stand-in cuBLASLt in the active environment."""
+    """Return what makes gpustack see the stand-in driver, and the stand-in cuBLASLt in the active environment."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "lib").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
     (tmp_path / "lib" / Path(products).name).symlink_to(products)
     found = {"LD_LIBRARY_PATH": str(driver), "FAKE_KERNELS": str(host_kernels), "VIRTUAL_ENV": str(tmp_path)}
-    return {**os.environ, **found}
+    return {**os.environ, **found, "FAKE_MEMORY": str(16 << 20)}  # what is copied is really copied
 
 
 def run(environ: dict[str, str], *arguments: str) -> tuple[int, dict[str, Any]]:

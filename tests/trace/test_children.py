@@ -17,7 +17,7 @@ CHILDREN = Path(frameworks.__file__).parent / "children"
 
 
 def child(name: str) -> ModuleType:
-    """Give a file of the children as a module."""
+    """Return a file of the children as a module."""
     module = ModuleType(name)
     SourceFileLoader(name, str(CHILDREN / f"{name}.py")).exec_module(module)
     return module
@@ -49,8 +49,8 @@ def test_inputs_of_a_users_model_are_made_up_within_bounds() -> None:
     given, assumed = drawn(np, [SimpleNamespace(name="a", type="tensor(float)", shape=["batch", 16])])
     assert (given["a"].shape, assumed) == ((1, 16), ["a: batch taken as 1"])
     for kind, shape, says in (
-        ("tensor(float)", [1 << 20, 1 << 20], "too large to be made up"),
-        ("tensor(string)", [1], "cannot be made up"),
+        ("tensor(float)", [1 << 20, 1 << 20], "too large to be generated"),
+        ("tensor(string)", [1], "cannot be generated"),
     ):
         with pytest.raises(ValueError, match=says):
             drawn(np, [SimpleNamespace(name="a", type=kind, shape=shape)])

@@ -61,7 +61,7 @@ def test_on_the_processor_it_runs_what_needs_no_gpu() -> None:
 
 
 def hiding(folder: Path, name: str) -> str:
-    """Give a folder for PYTHONPATH in which a package cannot be imported."""
+    """Return a folder for PYTHONPATH in which a package cannot be imported."""
     (folder / name).mkdir()
     (folder / name / "__init__.py").write_text(f"raise ImportError('no {name} here')\n")
     return os.pathsep.join([str(folder), str(REPO)])

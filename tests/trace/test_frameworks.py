@@ -32,7 +32,7 @@ STAND_IN = Path(__file__).parent / "stand_in_jax.py"
 
 
 def child(name: str) -> ModuleType:
-    """Give a file of the children as a module."""
+    """Return a file of the children as a module."""
     module = ModuleType(name)
     module.__file__ = str(CHILDREN / f"{name}.py")
     path = [*sys.path]  # which traced_model puts in an order of its own
@@ -43,7 +43,7 @@ def child(name: str) -> ModuleType:
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a folder on the child's path with a stand-in JAX, on a machine that shows no GPU."""
+    """Return a folder on the child's path with a stand-in JAX, on a machine that shows no GPU."""
     (tmp_path / "jax.py").write_text(STAND_IN.read_text("utf-8"), "utf-8")
     for module in (heard, frameworks):
         monkeypatch.setattr(module, "there", lambda: False)

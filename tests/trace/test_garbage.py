@@ -73,7 +73,7 @@ def places(held: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - JSON
 
 
 def spoilt(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give a line with each of its values in turn made wrong, or left out."""
+    """Yield a line with each of its values in turn made wrong, or left out."""
     for number in range(len(list(places(line)))):
         for bad in (*BAD, "gone"):
             other = copy.deepcopy(line)

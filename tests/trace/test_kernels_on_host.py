@@ -1,4 +1,4 @@
-"""The arithmetic of the kernels: the very source, compiled for the processor, held against numpy for every layer."""
+"""The arithmetic of the kernels: the very source, compiled for the processor, compared with numpy for every layer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ODD = {
 
 @pytest.fixture(scope="session")
 def host(host_kernels: Path) -> ctypes.CDLL:
-    """Give the kernels compiled for the processor."""
+    """Return the kernels compiled for the processor."""
     loaded = ctypes.CDLL(str(host_kernels))
     loaded.host_kernel.restype = ctypes.c_void_p
     return loaded
@@ -54,7 +54,7 @@ def run(host: ctypes.CDLL, work: Work, held: Mapping[str, Any], precision: str) 
 
 
 def arrays(model: Model, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a memory for every tensor, full of numbers that are none where nothing is in it yet."""
+    """Return a memory for every tensor, full of numbers that are none where nothing is in it yet."""
     made = plan(model)
     kind = ops.encode(np.zeros(1, np.float32), model.precision).dtype
     held = {name: ops.encode(one, model.precision).reshape(-1).copy() for name, one in values.items()}
@@ -66,7 +66,7 @@ def arrays(model: Model, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def every(model: Model, host: ctypes.CDLL) -> None:
-    """Run the model layer by layer: each is held against numpy on what it was really given."""
+    """Run the model layer by layer: each is compared with numpy on what it was really given."""
     values = reference.load(model)
     held = arrays(model, values)
     made = plan(model)

@@ -74,7 +74,7 @@ def test_no_two_weights_share_numbers(name: str, size: str) -> None:
 
 
 def hashed(bits: int) -> int:
-    """Give lowbias32 of hash-prospector, in plain integers."""
+    """Return lowbias32 of hash-prospector, in plain integers."""
     bits ^= bits >> 16
     bits = bits * 0x7FEB352D & 0xFFFFFFFF
     bits ^= bits >> 15
@@ -108,7 +108,7 @@ def test_numbers_fill_their_range_evenly(precision: str) -> None:
 
 
 def bf16(value: float) -> bytes:
-    """Give the nearest bf16, ties to even, by the definition: the candidates beside the cut bits."""
+    """Return the nearest bf16, ties to even, by the definition: the candidates beside the cut bits."""
     cut = struct.unpack(">I", struct.pack(">f", value))[0] & 0xFFFF0000
     near = [struct.unpack(">f", struct.pack(">I", min(cut + step, 0xFFFFFFFF)))[0] for step in (0, 0x10000)]
     best = min(range(2), key=lambda one: (abs(near[one] - value), (cut >> 16) + one & 1))

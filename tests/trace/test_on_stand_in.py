@@ -20,7 +20,7 @@ from gpustack.model.trace import Bound, Ground, State
 from gpustack.trace import gpu
 from gpustack.trace.steps import Asked, Silent
 from tests import sharing
-from tests.patience import in_time
+from tests.patience import idle, in_time
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -50,14 +50,14 @@ from gpustack.trace.gpu.launched import kernels
 card = Card(0)
 given = [ctypes.c_uint64(card.allocate(4096)) for _ in range(3)] + [ctypes.c_uint32(1024)]
 run = card.starter(card.kernel("trace", "residual_fp32"), ((2, 1, 1), (256, 1, 1), 0), given)
-(node,) = kernels(run, card.stream).kernels
+(node,) = kernels(run, card.stream)
 print(node.name, node.grid, node.block, node.registers, node.blocks_per_multiprocessor)
 """
 
 
 @pytest.fixture(scope="session")
 def run(driver: Path, products: str, host_kernels: Path) -> Run:
-    """Give a function that traces on the stand-in driver, told by FAKE_ variables what to do."""
+    """Return a function that traces on the stand-in driver, told by FAKE_ variables what to do."""
 
     def run_(asked: Asked = USUAL, **fakes: str) -> Trace:
         return gpu.follow(asked, Silent(), environ=surroundings(driver, host_kernels, **fakes), cublaslt=products)
@@ -72,14 +72,14 @@ def surroundings(driver: Path, kernels: Path, **more: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def made(run: Run, driver: Path, products: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Path, str]:
-    """Give one trace with everything, and where its driver and its library lay: the worker's that made it."""
+    """Return one trace with everything, and where its driver and its library lay: the worker's that made it."""
     asked = Asked(precision="fp32", batches=(1, 16), timeout=150.0)
     return sharing.worked_out(tmp_path_factory, "the whole trace", lambda: (run(asked), driver, products))
 
 
 @pytest.fixture(scope="session")
 def whole(made: tuple[Trace, Path, str]) -> Trace:
-    """Give one trace with everything."""
+    """Return one trace with everything."""
     return made[0]
 
 
@@ -218,7 +218,7 @@ def test_at_ctrl_c_what_is_known_is_given(driver: Path, products: str, host_kern
 
 
 def test_a_driver_that_tells_nothing_of_its_functions_costs_registers_alone(run: Run) -> None:
-    seen = run(Asked(precision="fp32", timeout=3.0), FAKE_FAULT="cuFuncGetAttribute=801")
+    seen = run(Asked(precision="fp32", timeout=idle(3.0)), FAKE_FAULT="cuFuncGetAttribute=801")
     assert seen.steps[3].status is State.DONE
     ours = [kernel for kernel in seen.kernels if kernel.made_by != "cuBLASLt"]
     assert {(kernel.grid is None, kernel.registers) for kernel in ours} == {(False, None)}

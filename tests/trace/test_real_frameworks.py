@@ -35,7 +35,7 @@ onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Give a Python with both frameworks."""
+    """Return a Python with both frameworks."""
     folder = tmp_path_factory.mktemp("frameworks") / "env"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     program = str(folder / "bin/python")

@@ -1,4 +1,4 @@
-"""The truth: each kind of layer in numpy is held against the plainest Python, and the whole against itself."""
+"""The truth: each kind of layer in numpy is compared with the plainest Python, and the whole against itself."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ NOT_LITERAL = re.compile(r"'''|'\Z|[^\t\n\x20-\x7e\x80-\U0010ffff]")  # a litera
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A machine that somebody described in public: the texts, and what a diagnosis of them must say."""
+    """A machine that someone described in public: the texts, and what a diagnosis of them must say."""
 
     root_cause: str
     id: str

@@ -4,7 +4,8 @@
 NAME==VERSION...`` holds the rows of host compilers against the headers in wheels of nvcc. ``… spot [NAME...]``
 draws claims from the index at random and says to which of them the matrix answers wrongly. ``… bundle FILE`` packs the
 tables for ``gpustack matrix update --from FILE`` and prints the SHA-256 that a release states; ``… page FILE`` writes
-every table as one HTML page; ``… pci FILE`` makes the table of PCI devices of a file pci.ids.
+every table as one HTML page; ``… pci FILE`` makes the table of PCI devices of a file pci.ids, ``… headers FOLDER`` that
+of errors, NVML's fields and ptxas' targets of the wheels that pip installed into a folder.
 
 A table is named after its distribution. Without a name those that are there are made again; ``all`` makes every table
 of ``distributions.toml``. The index is the one that pip is set to use. ``--most`` bounds how much METADATA is read:
@@ -17,11 +18,13 @@ import argparse
 import hashlib
 import json
 import re
+import subprocess
 import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         "tables",
         metavar="TABLE",
         nargs="*",
-        help="a distribution, all, coverage, code, compilers, spot, bundle, page or pci",
+        help="a distribution, all, coverage, code, compilers, spot, bundle, page, pci or headers",
     )
     parser.add_argument("--folder", type=Path, default=GENERATED, help="where the tables are")
     parser.add_argument("--distributions", type=Path, default=Path(__file__).with_name("distributions.toml"))
@@ -143,12 +146,12 @@ def _page(file: Path, given: argparse.Namespace) -> int:
     return 0
 
 
-def _pci(file: Path, given: argparse.Namespace) -> int:
-    """Make the table of PCI devices; its day changes only with its rows."""
-    path = given.folder / "measured" / "pci.toml"
+def _measured(made: Callable[[Path, str], str], file: Path, given: argparse.Namespace) -> int:
+    """Make a table of what a file or folder says; its day changes only with its rows."""
+    path = given.folder / "measured" / f"{given.tables[0]}.toml"
     try:
-        text = pci.table(file.read_text("utf-8"), given.date)
-    except (OSError, ValueError) as error:
+        text = made(file, given.date)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
         print(f"{file}: {error}", file=sys.stderr)
         return 1
     if not path.exists() or CHECKED.sub("", path.read_text("utf-8")) != CHECKED.sub("", text):
@@ -157,7 +160,12 @@ def _pci(file: Path, given: argparse.Namespace) -> int:
     return 0
 
 
-FILES: Mapping[str, Callable[[Path, argparse.Namespace], int]] = {"bundle": _bundle, "page": _page, "pci": _pci}
+FILES: Mapping[str, Callable[[Path, argparse.Namespace], int]] = {
+    "bundle": _bundle,
+    "page": _page,
+    "pci": partial(_measured, lambda file, date: pci.table(file.read_text("utf-8"), date)),
+    "headers": partial(_measured, headers.table),
+}
 
 
 def _wheel(asked: str, source: index.Index) -> Link | None:

@@ -1,15 +1,41 @@
-"""What nvcc's header says of host compilers: by the conditions that it tests, not by the messages beside them."""
+"""What NVIDIA's headers and ptxas say: host compilers by the conditions tested, numbers of errors and fields, targets.
+
+How to read the next: ``pip install --no-deps --target FOLDER`` nvidia-cuda-runtime, nvidia-nvml-dev, nvidia-cuda-nvcc
+and the wheels of NCCL, cuBLAS and cuDNN, then ``python -m tools.matrix headers FOLDER``. What is not in the folder has
+no rows. What an error means, in our words, is written by hand in codes.toml and held against these rows by tests.
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
+from importlib.metadata import PathDistribution, distributions
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import zipfile
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from gpustack.matrix.subjects.toolkits import HostCompilers
+
+NUMBERS = {  # by header: the part of the table, and how a line gives a name and its number
+    "driver_types.h": ("cuda", re.compile(r"^\s*(cudaSuccess|cudaError\w+)\s*=\s*(\d+)", re.MULTILINE)),
+    "cuda.h": ("driver", re.compile(r"^\s*(CUDA_SUCCESS|CUDA_ERROR_\w+)\s*=\s*(\d+)", re.MULTILINE)),
+    "nvml.h": ("nvml", re.compile(r"^\s*(NVML_SUCCESS|NVML_ERROR_\w+)\s*=\s*(\d+)", re.MULTILINE)),
+    "nccl.h": ("nccl", re.compile(r"(nccl(?:Success|\w+Error|InvalidArgument|InvalidUsage|InProgress))\s*=\s*(\d+)")),
+    "cublas_api.h": ("cublas", re.compile(r"(CUBLAS_STATUS_\w+)\s*=\s*(\d+)")),
+    "cudnn_graph.h": ("cudnn9", re.compile(r"(CUDNN_STATUS_\w+)\s*=\s*(\d+)")),
+}
+FIELD = re.compile(r"^#define (NVML_FI_DEV_\w+)\s+(\d+)\b", re.MULTILINE)
+TARGET = re.compile(r"'sm_(\d+)[af]?'")  # in quotes: a value that the option takes, and no example
+ABOUT = """\
+# Numbers and names in NVIDIA's headers, and the targets of ptxas, as they are there.
+# Made by: python -m tools.matrix headers FOLDER (wheels installed by pip into it). Do not edit.
+#
+# cuda, driver, nvml, nccl, cublas, cudnn9  errors.   fields  what nvmlDeviceGetFieldValues takes.
+# targets  architectures that ptxas compiles for; those with an a or f are left out.
+"""
 
 HEADER = re.compile(r"[^\0]*/crt/host_config\.h")
 # What follows the condition of each check is its message, of which nothing is read but whom it is about.
@@ -35,7 +61,7 @@ def limits(text: str) -> Mapping[str, int]:
 
 
 def listed(archive: zipfile.ZipFile) -> Mapping[str, int]:
-    """Return the bounds that the header in a wheel tests; raises KeyError where it has no such header."""
+    """Return the bounds that the header in a wheel tests; raises KeyError if it has no such header."""
     name = next((one for one in archive.namelist() if HEADER.fullmatch(one)), None)
     if name is None:
         raise KeyError("no crt/host_config.h is in it")
@@ -48,3 +74,39 @@ def differing(found: Mapping[str, int], row: HostCompilers) -> Iterator[str]:
         stated = getattr(row, name, value)
         if stated is not None and stated != value:
             yield f"{name} is {value}, and the row says {stated}"
+
+
+def table(folder: Path, date: str) -> str:
+    """Return the file of the wheels in a folder, the same for the same ones; raises ValueError where none says any."""
+    parts: dict[str, list[str]] = {}
+    sources = []
+    for held in sorted(distributions(path=[str(folder)]), key=lambda one: one.name):
+        for path in sorted(held.files or (), key=str) if isinstance(held, PathDistribution) else ():
+            there = dict(_read(path.name, folder / path))
+            if there:
+                parts.update(there)
+                sources.append(f"{path.name} of {held.name} {held.version}")
+    if not parts:
+        raise ValueError("no wheel in it has a header of errors, or ptxas")
+    rows = "".join(f"\n{part} = [\n{''.join(lines)}]\n" for part, lines in sorted(parts.items()))
+    head = f'schema = 1\nsubjects = ["nvml", "libcuda", "cuda-runtime"]\nsource = "{"; ".join(sources)}"\n'
+    return f'{ABOUT}{head}checked = "{date}"\n{rows}'
+
+
+def _read(name: str, path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the parts of the table that a file of a wheel gives, as lines; nothing of one that says nothing of it."""
+    if name == "ptxas":
+        said = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+        yield "targets", [f'  {{ target = "sm_{one}" }},\n' for one in sorted(set(map(int, TARGET.findall(said))))]
+    elif name in NUMBERS:
+        text = path.read_text("utf-8", "replace")
+        part, pattern = NUMBERS[name]
+        yield part, _lines(pattern.findall(text))
+        if fields := _lines(FIELD.findall(text)):
+            yield "fields", fields
+
+
+def _lines(found: list[tuple[str, str]]) -> list[str]:
+    """Return a row for each number, of several names the first."""
+    names = {int(number): name for name, number in reversed(found)}
+    return [f'  {{ code = {number}, name = "{names[number]}" }},\n' for number in sorted(names)]

@@ -48,7 +48,7 @@ class Index:
     allowed: Iterator[int]
 
     def files(self, name: str) -> tuple[Link, ...]:
-        """Return all files of a distribution; raises NotReadError where the index does not answer."""
+        """Return all files of a distribution; raises NotReadError if the index does not answer."""
         base = self.collector.search_scope.index_urls[0].rstrip("/")
         try:
             page = self.collector.fetch_response(Link(f"{base}/{canonicalize_name(name)}/"))

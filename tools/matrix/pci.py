@@ -37,7 +37,7 @@ ABOUT = """\
 
 
 def table(text: str, date: str) -> str:
-    """Return the file of a pci.ids, the same for the same one; raises ValueError where it is none."""
+    """Return the file of a pci.ids, the same for the same one; raises ValueError if it is none."""
     day = DAY.search(text)
     found = tuple(ranges(text))
     if day is None or not found:

@@ -125,7 +125,7 @@ class Reader:
 def table(
     one: Distribution, known: Iterable[str], index: Index, date: str, before: Iterable[Mapping[str, object]] = ()
 ) -> str:
-    """Return the file of a distribution, newest METADATA read first; raises NotReadError where the index lacks it."""
+    """Return the file of a distribution, newest METADATA read first; raises NotReadError if the index lacks it."""
     releases = found(one, index.files(one.name))
     if not releases:
         raise NotReadError(f"the index has no release of {one.name} since {one.since}")

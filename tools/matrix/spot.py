@@ -1,4 +1,4 @@
-"""Spot checks: claims drawn at random from the index's own answers, held against what the matrix says to them.
+"""Spot checks: claims drawn at random from the index's own answers, compared with what the matrix says to them.
 
 What is true is worked out by ``packaging`` from file names and METADATA, not by the programs that make the tables.
 """

@@ -26,22 +26,22 @@ def build(wheel: Path, out: Path) -> None:
     """Write the archive; the same wheel and the same constraints make the same bytes."""
     with tempfile.TemporaryDirectory() as made:
         site = Path(made, "site")
-        _install(wheel, site)
+        install(wheel, site)
         pack(site, out)
 
 
 def pack(site: Path, out: Path) -> None:
     """Write what is installed in a folder as an archive; raises ValueError for what only some machines can run."""
-    files = {f"site/{name}": path.read_bytes() for name, path in _files(site)}
-    files["__main__.py"] = START.read_bytes()
+    held = {f"site/{name}": path.read_bytes() for name, path in files(site)}
+    held["__main__.py"] = START.read_bytes()
     digest = hashlib.sha256()
-    for name, data in sorted(files.items()):
+    for name, data in sorted(held.items()):
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
-    files["DIGEST"] = digest.hexdigest()[:32].encode()
+    held["DIGEST"] = digest.hexdigest()[:32].encode()
     with out.open("wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
         with zipfile.ZipFile(file, "w") as archive:
-            for name, data in sorted(files.items()):
+            for name, data in sorted(held.items()):
                 about = zipfile.ZipInfo(name, EPOCH)
                 about.external_attr = (stat.S_IFREG | 0o644) << 16
                 about.create_system = 3  # Unix, wherever it is built
@@ -49,15 +49,15 @@ def pack(site: Path, out: Path) -> None:
     out.chmod(0o755)
 
 
-def _install(wheel: Path, site: Path) -> None:
-    """Install the wheel and what it needs, in the versions that the tests are run with; raises where that fails."""
+def install(wheel: Path, site: Path) -> None:
+    """Install the wheel and what it needs, in the versions that the tests are run with; raises if that fails."""
     asked = ("--python-version", LEAST, "--only-binary", ":all:", "--no-compile-bytecode", "--link-mode", "copy")
     command = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config", *asked)
     constraints = ("-c", str(REPO / "constraints.txt"))
     subprocess.run([*command, *constraints, "--target", str(site), str(wheel)], check=True)
 
 
-def _files(site: Path) -> Iterator[tuple[str, Path]]:
+def files(site: Path) -> Iterator[tuple[str, Path]]:
     """Yield what belongs into the archive."""
     for path in site.rglob("*"):
         name = path.relative_to(site)

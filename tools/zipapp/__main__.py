@@ -1,10 +1,14 @@
-"""``python -m tools.zipapp WHEEL OUT`` writes gpustack and what it needs as one file that Python runs."""
+"""``python -m tools.zipapp WHEEL OUT`` writes gpustack and what it needs as one file that Python runs, or as a .deb."""
 
 import sys
+import tempfile
 from pathlib import Path
 
-from tools.zipapp import build
+from tools.zipapp import debian, install, pack
 
 WHEEL, OUT = map(Path, sys.argv[1:])
-build(WHEEL, OUT)
+with tempfile.TemporaryDirectory() as made:
+    site = Path(made, "site")
+    install(WHEEL, site)
+    (debian.build if OUT.suffix == ".deb" else pack)(site, OUT)
 print(f"{OUT}: {OUT.stat().st_size / 1e6:.1f} MB")

@@ -43,7 +43,7 @@ def unpacked(archive: str) -> Path:
 
 
 def cache() -> "Path | None":
-    """Return the folder in the user's cache; None where there is none, or where others may write into it."""
+    """Return the folder in the user's cache; None if there is none, or where others may write into it."""
     root = os.environ.get("XDG_CACHE_HOME", "")
     folder = Path(root if root.startswith("/") else os.path.expanduser("~/.cache"), "gpustack", "pyz")  # noqa: PTH111 - where there is no home
     if not folder.is_absolute():

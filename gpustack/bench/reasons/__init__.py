@@ -5,38 +5,34 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from gpustack.bench.case import CLEARLY, DRIFT, Case, Reason, Weight
 from gpustack.bench.reasons import links
-from gpustack.model.bench import Advice, Mark
+from gpustack.model.bench import Advice, Mark, Telemetry
 from gpustack.model.command import sh
-
-if TYPE_CHECKING:
-    from gpustack.model.bench import Telemetry
 
 Rule = Callable[[Case], Reason | None]
 AT_WORK = 5.0  # percent of the multiprocessors' time that one other process takes: below that it is idle
 BUSY = 10.0  # percent of the time that the GPU was busy before we began
 MOST_NAMED = 3
 WAIT = Advice(
-    "Measure again when they are done; this shows who they are.",
+    "Measure again when they are done; this shows which they are.",
     (sh("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"), sh("nvidia-smi pmon -c 1")),
 )
 ELSEWHERE = Advice(
     "The process is in another container or virtual machine: look on the host.", (sh("nvidia-smi pmon -c 1"),)
 )
 CHECK = Advice(
-    "Note it, and test the whole memory; replace a card that keeps making errors.",
+    "Note it, and test all of the memory; replace a card that keeps having errors.",
     (sh("nvidia-smi -q -d ECC,ROW_REMAPPER"), sh("gpustack stress --seconds 600")),
 )
 RESET = Advice(
-    "Reset the GPU when nobody uses it, or restart the machine; then the row is remapped.",
+    "Reset the GPU when nobody uses it, or restart the machine, to remap the row.",
     (sh("nvidia-smi -q -d ROW_REMAPPER"), sh("sudo nvidia-smi --gpu-reset")),
 )
 BEYOND = 1.02  # of the limit: above that what the card reports of itself is doubtful
 LESSER = 0.95  # of the best way: below that it matters that the library names it first
-QUIET = Advice("Measure again when the host's processors have less to do.", (sh("uptime"),))
+QUIET = Advice("Measure again when the host is less busy.", (sh("uptime"),))
 WAY = re.compile(r"(?P<work>.*), heuristic (?P<rank>\d+)")
 
 
@@ -55,7 +51,7 @@ def shared(case: Case) -> Reason | None:
     names = ", ".join(seen.processes[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
     if used is None or used >= AT_WORK or busy:
         took = f"; it was {before:.0f} % busy before we began" if before is not None and busy else ""
-        return Reason(f"also at work on this GPU: {names}{took}", Weight.FAULT, WAIT)
+        return Reason(f"also computing on this GPU: {names}{took}", Weight.FAULT, WAIT)
     if case.low or not case.figures.steady:
         return Reason(f"also on this GPU, and idle: {names}", Weight.NOTE)
     return None
@@ -76,7 +72,7 @@ def errors(case: Case) -> Reason | None:
     if seen.uncorrected:
         return Reason(f"{seen.uncorrected} uncorrected memory errors during the measurement", Weight.FAULT, CHECK)
     if seen.corrected:
-        return Reason(f"{seen.corrected} corrected memory errors meanwhile", Weight.NOTE, CHECK)
+        return Reason(f"{seen.corrected} corrected memory errors during the measurement", Weight.NOTE, CHECK)
     return None
 
 
@@ -98,7 +94,7 @@ def beyond(case: Case) -> Reason | None:
     what = {"pcie": "its link (a virtual machine may show another)", "hbm": "its memory clock and bus"}
     what.update(dict.fromkeys(("p2p", "nccl"), "its links to other GPUs"))
     told = what.get(case.kind, "its clock and multiprocessors")
-    text = f"{case.ratio:.0%} of the limit: what the card reports of {told} is doubtful, so it is not judged"
+    text = f"{case.ratio:.0%} of the limit: what the card reports about {told} is doubtful, so it is not judged"
     return Reason(text, Weight.DOUBT)
 
 
@@ -173,7 +169,7 @@ def judge(case: Case) -> Verdict:
     reached = case.ratio if Weight.FAULT in weights else case.ratio_held
     low = reached is not None and reached < CLEARLY * case.usual and Weight.DOUBT not in weights
     if low and (Weight.FAULT in weights or Weight.EXPLAINS not in weights):
-        first = f"{reached:.0%} of the limit, {case.usual:.0%} is usual at least"
+        first = f"{reached:.0%} of the limit, {case.usual:.0%} is the usual minimum"
         return Verdict(mark=Mark.LOW, why=(first, *why), advice=advice)
     return Verdict(mark=Mark.OK, why=why, advice=advice)
 

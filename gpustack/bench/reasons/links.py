@@ -119,7 +119,7 @@ def payload(case: Case) -> Reason | None:
 def replays(case: Case) -> Reason | None:
     """Packets had to be sent again: the slot, the riser or the cable."""
     again = case.telemetry.link.replays
-    return Reason(f"{again} PCIe packets had to be sent again", Weight.NOTE, REPEATS) if again else None
+    return Reason(f"{again} PCIe packets had to be resent", Weight.NOTE, REPEATS) if again else None
 
 
 def numa(case: Case) -> Reason | None:
@@ -163,7 +163,7 @@ def nvlink_errors(case: Case) -> Reason | None:
     seen = case.telemetry.nvlink
     if case.kind not in BETWEEN_GPUS or not seen or not seen.errors:
         return None
-    return Reason(f"{seen.errors} errors and repeats on NVLinks meanwhile", Weight.NOTE, FABRIC)
+    return Reason(f"{seen.errors} errors and replays on NVLinks during the measurement", Weight.NOTE, FABRIC)
 
 
 def power(case: Case) -> Reason | None:
@@ -211,9 +211,9 @@ def hardware(case: Case) -> Reason | None:
     """The board asks for a lower clock: its power supply or its cooling."""
     mask, clock = case.telemetry.throttle.mask, f" ({case.at_clock})" if case.clock_held_back else ""
     if mask & BRAKE:
-        return Reason(f"power brake: the board or its supply asks for a lower clock{clock}", Weight.FAULT, BOARD)
+        return Reason(f"power brake: the board or its power supply requests a lower clock{clock}", Weight.FAULT, BOARD)
     if mask & HARDWARE and not mask & THERMAL:
-        return Reason(f"hardware slowdown: the board asks for a lower clock{clock}", Weight.FAULT, BOARD)
+        return Reason(f"hardware slowdown: the board requests a lower clock{clock}", Weight.FAULT, BOARD)
     return None
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 INSTALL = "python -m pip install"
-GRACE = re.compile(r"\b(?:GH200|GB10|GB200|GB300)\b")
+GRACE = re.compile(r"\b(?:GH200|GB10|GB200|GB300|DGX Spark)\b", re.IGNORECASE)
+JETSON = re.compile(r"nvgpu|\b(?:Jetson|Orin|Xavier|Thor|Tegra)\b", re.IGNORECASE)
+JETPACK = "jetpack"  # the system of a Jetson, as a question names it
 
 
 def torch(facts: Facts) -> Build | None:
@@ -122,7 +124,13 @@ def embedded(facts: Facts) -> bool:
 
 
 def _jetson(copy: Instance) -> bool:
-    return bool(re.search(r"nvgpu|\bJetson\b|\bOrin\b|\bXavier\b|\bTegra\b", text(copy.facts, "name") or ""))
+    return bool(JETSON.search(text(copy.facts, "name") or ""))
+
+
+def jetpack(facts: Facts) -> str | None:
+    """Return the JetPack of a Jetson, where somebody named it."""
+    system = told(facts, "linux-kernel")
+    return text(system, "os_version") if text(system, "os_id") == JETPACK else None
 
 
 def gpu_unused(facts: Facts) -> bool:

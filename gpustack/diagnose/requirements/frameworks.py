@@ -242,7 +242,8 @@ def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         if release(copy) and _no_windows(copy.version or "", facts, matrix):
             known = frameworks.tensorflow_of(matrix, copy.version or "")
             needs = "Linux or WSL 2: on Windows itself it has used no GPU since 2.11"
-            fit = Fit(kept=Kept.BROKEN, needs=needs, found="Windows", row=known.row if known else None)
+            kept = Kept.BROKEN if not asked(copy) or nvidia_here(facts) else Kept.LIMITED  # nobody asks for a GPU
+            fit = Fit(kept=kept, needs=needs, found="Windows", row=known.row if known else None)
             yield edge("tensorflow", "windows", "system", fit, copy.environment)
 
 

@@ -61,10 +61,10 @@ RECORDS: Mapping[str, Record] = {
         remedy="Stop the programs on it and reset it; then switch the machine off and on, or have the board replaced.",
         commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
         verify=_all,
-        doc="""A sensor of a GPU gives no value, or one that cannot be.
+        doc="""A sensor of a GPU returns no value, or an impossible one.
 
         nvidia-smi shows ERR! or Unknown Error in its place. Without its temperature or power nobody can tell whether
-        the GPU is well, and the driver cannot protect it. Often it is the first sign of a GPU that stops responding.
+        the GPU is healthy, and the driver cannot protect it. Often it is the first sign of a GPU that stops responding.
 
         Read the kernel's log for Xids, reset the GPU, then switch the machine off and on. If it stays, replace it.""",
     ),
@@ -103,8 +103,8 @@ RECORDS: Mapping[str, Record] = {
         verify=_memory,
         doc="""ECC is switched off on a data-centre GPU.
 
-        Errors of its memory then change results, and nobody notices: no counter rises and no row is replaced. On
-        GPUs with HBM it costs no memory and hardly any speed.
+        Memory errors then change results unnoticed: no counter rises and no row is replaced. On GPUs with HBM it costs
+        no memory and hardly any speed.
 
         Switch it on (nvidia-smi -e 1) and reset the GPU.""",
     ),
@@ -132,8 +132,8 @@ RECORDS: Mapping[str, Record] = {
         verify=_speed,
         doc="""The clocks of a GPU are set below their default, or its memory runs slowly under load.
 
-        Somebody has set application clocks or locked the clocks (nvidia-smi -ac, -lgc, -lmc), or a tool that saves
-        power has: work takes longer, and other GPUs wait for this one.
+        Someone has set application clocks or locked the clocks (nvidia-smi -ac, -lgc, -lmc), or a power-saving tool
+        has: work takes longer, and other GPUs wait for this one.
 
         If that was not intended, reset them (nvidia-smi -rac and -rgc).""",
     ),
@@ -193,7 +193,7 @@ RECORDS: Mapping[str, Record] = {
         doc="""The power limit of a GPU is below its default.
 
         Under load the GPU lowers its clocks to stay below the limit, so it is slower than its siblings and than its
-        datasheet says. Somebody has set the limit (nvidia-smi -pl), or the server's management has.
+        datasheet says. Someone has set the limit (nvidia-smi -pl), or the server's management has.
 
         If that was not intended, restore the default limit. It is also the default after a restart of the driver.""",
     ),

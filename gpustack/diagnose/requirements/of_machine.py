@@ -170,7 +170,7 @@ RECORDS: Mapping[str, Record] = {
         commands=lambda _gpu: (sh("nvidia-smi topo -m"), sh("lspci -tv")),
         verify=lambda _gpu: sh("nvidia-smi topo -m"),
         confidence=Confidence.LIKELY,
-        doc="""A GPU has no network card near it, and its siblings have.
+        doc="""A GPU has no network card near it, although its siblings do.
 
         Data between machines goes from a GPU to the card below the same PCI Express switch, or at least at the same
         processor. A GPU without one sends everything across the link between the processors: that is slower, takes
@@ -219,10 +219,10 @@ RECORDS: Mapping[str, Record] = {
         commands=lambda _gpu: (sh("sudo dmesg | grep -iE -A 20 'bug:|oops|soft lockup|bad page'"), sh("sudo reboot")),
         verify=lambda _gpu: sh("cat /proc/sys/kernel/tainted"),
         needs_reboot=True,
-        doc="""The kernel has met a fault of its own since it started: an oops, a soft lockup or a damaged page.
+        doc="""The kernel has had a fault since boot: an oops, a soft lockup or a damaged page.
 
-        A driver or the kernel failed, or memory is bad. The kernel goes on, but locks that the failed part held stay
-        taken: processes hang in state D, a GPU stops answering, and the driver cannot be unloaded.
+        A driver or the kernel failed, or memory is bad. The kernel keeps running, but locks that the failed part held
+        stay locked: processes hang in state D, a GPU stops answering, and the driver cannot be unloaded.
 
         Read the log around the fault for the module that it names, restart, and update that driver or the kernel.""",
     ),
@@ -239,7 +239,7 @@ RECORDS: Mapping[str, Record] = {
         remedy="Switch it off on GPU servers, and make that permanent in /etc/sysctl.d.",
         commands=lambda _gpu: (sh("sudo sysctl -w kernel.numa_balancing=0"),),
         verify=lambda _gpu: sh("cat /proc/sys/kernel/numa_balancing"),
-        doc="""Automatic NUMA balancing is on, on a machine with data-centre GPUs.
+        doc="""Automatic NUMA balancing is on although the machine has data-centre GPUs.
 
         The kernel then unmaps pages of programs to see which processor uses them, and moves them. For programs that
         keep memory pinned for a GPU this costs time, makes it vary, and gains nothing.
@@ -253,7 +253,7 @@ RECORDS: Mapping[str, Record] = {
         remedy="Set the governor performance on GPU servers.",
         commands=lambda _gpu: (sh("sudo cpupower frequency-set --governor performance"),),
         verify=lambda _gpu: sh("cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        doc="""The processors save power, on a machine with data-centre GPUs.
+        doc="""The processors save power on a machine with data-centre GPUs.
 
         With this frequency governor the processors stay at low clocks. Whatever they do for the GPUs, such as launching
         kernels and loading data, takes longer, and the GPUs wait for it.
@@ -276,7 +276,7 @@ RECORDS: Mapping[str, Record] = {
         machine's own clock, that takes nanoseconds; from HPET or the ACPI timer it takes microseconds and a system
         call. The kernel changes to these when it finds the TSC unstable.
 
-        Read in the kernel's log why it did. Usually the firmware is at fault, or a processor with an error.""",
+        The kernel's log says why. Usually the firmware is at fault, or a processor with an error.""",
     ),
     "debug-variable-set": Record(
         layer=Layer.ENVIRONMENT,
@@ -289,7 +289,7 @@ RECORDS: Mapping[str, Record] = {
         verify=lambda _gpu: sh("env | grep -E '^(CUDA|NCCL)_'"),
         doc="""A variable is set that makes CUDA or NCCL slower, or loads a tool into every program.
 
-        Such variables are set to look for a fault and then forgotten. CUDA_LAUNCH_BLOCKING waits for each kernel,
+        Such variables are set for debugging and then forgotten. CUDA_LAUNCH_BLOCKING waits for each kernel,
         NCCL_P2P_DISABLE and NCCL_IB_DISABLE take the fast paths away, and CUDA_INJECTION64_PATH loads a profiler.
 
         Unset it where it is not needed on this machine, and look for the file that sets it.""",

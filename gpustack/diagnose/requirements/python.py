@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.frameworks import platform
-from gpustack.diagnose.machine.values import copies, flag, text
+from gpustack.diagnose.machine.values import copies, flag, number, text
 from gpustack.diagnose.requirements.edges import asked, edge, release
 from gpustack.diagnose.requirements.fits import Fit
 from gpustack.matrix.subjects import frameworks, generated, ranges, serving, torch, training, wheel_tags
@@ -91,9 +91,11 @@ def packages(component: str, copy: Instance, matrix: Matrix) -> tuple[str, ...]:
     """Return the distributions whose wheels a copy of a component is; none where no row can speak of it."""
     if component == "onnxruntime" and text(copy.facts, "accelerator") == "cpu":
         return ("onnxruntime",)
-    name = PACKAGES.get(component) or (component if generated.has(matrix, component) else None)
+    major = number(copy.facts, "cuda_major")  # of a library that was named as its wheel
+    name = PACKAGES.get(component, f"nvidia-{component}-cu{major}" if major else component)
+    known = component in PACKAGES or generated.has(matrix, name)
     plugin = re.fullmatch(r"cuda(\d\d)", copy.build or "") if component == "jax" else None
-    return tuple(filter(None, (name, f"jax-cuda{plugin[1]}-plugin" if plugin else None)))
+    return tuple(filter(None, (name if known else None, f"jax-cuda{plugin[1]}-plugin" if plugin else None)))
 
 
 def tagged(component: str, copy: Instance, matrix: Matrix) -> tuple[tuple[WheelTags, ...], ...]:
@@ -177,9 +179,10 @@ def _glibc(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contra
     if not needed and asked(held.copy):
         known = _listed(held, matrix)
         needed, row = (known.glibc.get(held.system), known.row) if known else (None, None)
-    if glibc and needed and numbers(glibc):
-        kept = Kept.OK if numbers(glibc) >= numbers(needed) else Kept.BROKEN
-        fit = Fit(kept=kept, needs=f"glibc {needed} or newer", found=f"glibc {glibc}", row=row)
+    musl = glibc is None and flag(python.facts, "musl") is True and asked(held.copy)  # Alpine: no wheel of these fits
+    if needed and (musl or numbers(glibc)):
+        kept = Kept.OK if glibc and numbers(glibc) >= numbers(needed) else Kept.BROKEN
+        fit = Fit(kept=kept, needs=f"glibc {needed} or newer", found="musl" if musl else f"glibc {glibc}", row=row)
         yield edge(held.component, "python", "glibc", fit, held.copy.environment)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.frameworks import platform
+from gpustack.diagnose.machine.frameworks import jetpack, platform
 from gpustack.diagnose.machine.inventory import builds, gpus, ours
 from gpustack.diagnose.machine.values import copies, items, number, text, told, version
 from gpustack.diagnose.requirements import metadata
@@ -55,30 +55,34 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether there are wheels for the processor, where one was named or goes with the GPU."""
+    """Return whether there are wheels for the processor that was named or goes with the GPU; else, none for x86-64."""
     system = platform(facts) or ""
     if system == "windows" and not facts.taken:
         yield from _windows(facts, matrix)
-    if not system.startswith("linux-") or not (facts.host.machine or system == ON_ARM):
-        return
-    machine = system.removeprefix("linux-")
-    for one in facts.components:
+    machine, named = system.removeprefix("linux-"), facts.host.machine or system == ON_ARM
+    for one in facts.components if system.startswith("linux-") else ():
         for copy in one.instances if any(map(asked, one.instances)) else ():
             machines, row = machines_of(one.id, copy, machine, matrix)
-            if row:
+            if row and (named or machine not in machines):
                 kept = Kept.OK if machine in machines else UNFIT.get(one.id, Kept.BROKEN)
-                fit = Fit(kept=kept, needs=f"Linux on {' or '.join(machines)}", found=machine, row=row)
+                found = machine if named else f"{machine}, as no other was named"
+                needs = f"Linux on {' or '.join(machines)}" if machines else "a system other than Linux"
+                fit = Fit(kept=kept, needs=needs, found=found, row=row)
                 yield edge(one.id, "machine", "platform", fit, copy.environment)
 
 
 def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return from which JetPack on a Jetson runs the builds for servers on ARM, which the index and PyTorch serve."""
+    here = jetpack(facts)
     for gpu, build in product(gpus(facts), builds(facts)):
         known = jetpacks_for(matrix, gpu.capability) if gpu.capability and build.accelerator == "cuda" else ()
         first = next((one for one in known if one.servers), None)
-        if first and asked(build.copy):
-            needs = f"JetPack {first.jetpack} (Jetson Linux {first.l4t}) or newer, else a build for its own JetPack"
-            fit = Fit(kept=Kept.LIMITED, needs=needs, found=f"a {gpu.name}", row=first.row)
+        if known and asked(build.copy):
+            newer = f"JetPack {first.jetpack} (Jetson Linux {first.l4t}) or newer, else " if first else ""
+            runs = first is not None and here is not None and numbers(here) >= numbers(first.jetpack)
+            kept = Kept.OK if runs else Kept.LIMITED if first and here is None else Kept.BROKEN
+            found = f"a {gpu.name}{f' with JetPack {here}' if here else ''}"
+            fit = Fit(kept=kept, needs=f"{newer}a build for its own JetPack", found=found, row=(first or known[-1]).row)
             yield edge(build.component, "gpu", "platform", fit, build.copy.environment)
 
 

@@ -47,7 +47,7 @@ MAKERS = {"amd": "AMD", "intel": "Intel"}
 def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is a GPU whose stack gpustack has not examined.
 
-    The bus shows an AMD or Intel GPU, and nothing is known about its kernel driver, libraries and frameworks: the facts
+    The bus shows an AMD or Intel GPU, but nothing is known about its kernel driver, libraries and frameworks: the facts
     come from a version that did not examine them, the probe failed, or a text only mentions the bus. So neither health
     nor a fault can be reported.
     """

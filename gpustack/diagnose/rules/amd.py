@@ -157,7 +157,7 @@ def _kfd_fix(refused: tuple[Message, ...], facts: Facts, *, atomics: bool) -> Fi
 
 @rule("amdgpu-not-loaded", Layer.KERNEL_MODULE, "amdgpu", Severity.ERROR)
 def amdgpu_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """An AMD GPU is on the bus, and the kernel's driver amdgpu does not drive it.
+    """An AMD GPU is on the bus, but the kernel's amdgpu driver is not bound to it.
 
     Without it there is no /dev/kfd, and ROCm sees no GPU. The module is kept out by a configuration file or the
     kernel's command line (nomodeset, blacklist), it is not built for the running kernel, or it gave up on the GPU,
@@ -273,7 +273,7 @@ def _gfx_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _left_alone(facts: Facts, matrix: Matrix, gfx: str) -> bool:
-    """Return whether somebody says that a program of ROCm does not use a GPU for which no usual build has code."""
+    """Return whether someone says that a program of ROCm does not use a GPU for which no usual build has code."""
     of_rocm = heard(facts, "rocm-named", "gfx-unsupported") or bool(version(facts, "rocm"))
     here = (torch_version(facts) or "").partition("+")[0]
     builds_ = [one for one in amd_intel.torch_builds(matrix) if one.archs and _until(one, here)]

@@ -219,7 +219,7 @@ def _toolkit(known: Architecture | None, cuda: CudaVersion | None) -> Iterator[s
 def _words_fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fix:
     build, advised = torch(facts), value(facts, "torch-advises", "cuda")
     if embedded(facts) and build:
-        return fixes.jetson(build)
+        return fixes.jetson(build, facts, matrix)
     if advised:
         tag = f"cu{advised.split()[-1].replace('.', '')}"
         release = fixes.newest_with(tag, facts, matrix)

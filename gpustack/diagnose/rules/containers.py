@@ -394,7 +394,7 @@ def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The shared memory of this container (/dev/shm) is too small for several GPUs.
 
     Docker gives a container 64 MB of it by default. NCCL passes data between the processes of several GPUs through it,
-    and PyTorch's data loaders give batches through it: both die with "No space left on device" or a bus error. Start
+    and PyTorch's data loaders pass batches through it: both die with "No space left on device" or a bus error. Start
     the container with more of it, or with the host's.
     """
     held, many = number(told(facts, "limits"), "shm_bytes"), len(gpus(facts))

@@ -292,8 +292,8 @@ OLD_DAYS = 270  # PyTorch and the CUDA toolkit bring a minor release every two t
 def matrix_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The compatibility matrix is older than the machine that it judges.
 
-    Releases of the last months are missing from it, so more and more of the machine is neither called fine nor called
-    broken. Update gpustack.
+    Recent releases are missing from it, so more and more of the machine is neither called fine nor called broken.
+    Update gpustack.
     """
     age = _days(matrix.date, facts.taken)
     if age is not None and age > OLD_DAYS:
@@ -317,7 +317,7 @@ WITH_NVIDIA = ("nvml", "libcuda", "libnvidia-ml", "nvidia.ko", "nvidia-driver")
 ABOVE = frozenset({Layer.RUNTIME, Layer.LIBRARY, Layer.FRAMEWORK})
 AROUND = frozenset({"linux-kernel", "kernel-log", "python", "packages"})  # what the rules ask of besides
 NEEDED = AROUND | {*FRAMEWORKS, "tensorflow"}  # of no maker of GPUs
-# How a process ends that asks a library which is sick, and what the loader says of a file that is none.
+# How a process ends that asks a broken library, and what the loader says of a file that is none.
 DIED = re.compile(
     r"(?:was )?killed by |(?:gave )?no answer in |ended with (?:exit )?code |printed |closed its output"
     r"|still there after|the time was up|it was interrupted|.*could (?:not )?be started"

@@ -132,7 +132,7 @@ def _onnxruntime(facts: Facts) -> bool:
 
 
 def _offers_no_gpu(facts: Facts) -> bool:
-    """Return whether ONNX Runtime lists its providers without CUDA's, and somebody wants that one."""
+    """Return whether ONNX Runtime lists its providers without CUDA's, and someone wants that one."""
     listed = holding(facts, "ort-providers", "providers")
     wanted = [one for one in listed if "CUDA" in one.line.replace(one.values["providers"], "")]
     return bool(wanted) and not any(re.search("CUDA|Tensorrt|Dml", one.values["providers"]) for one in listed)
@@ -211,7 +211,7 @@ def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _usual_on_windows(facts: Facts) -> tuple[Message, ...]:
-    """Return the command that took PyTorch from the usual index on Windows, whose builds are for the CPU alone there.
+    """Return the command that took PyTorch from the usual index on Windows, whose builds are CPU-only there.
 
     Of a PyTorch whose version or CUDA is known, the facts say more.
     """
@@ -272,14 +272,14 @@ def _nixpkgs(facts: Facts) -> Iterator[Finding]:
 def _torch_fix(facts: Facts, matrix: Matrix, what: str) -> Fix:
     build = torch(facts)
     if build and embedded(facts):
-        return fixes.jetson(build)
+        return fixes.jetson(build, facts, matrix)
     wheel = fixes.torch_wheel(build, facts, matrix) if build else fixes.new_torch(facts, matrix)
     if wheel is None or what != "CUDA":
         return fixes.any_torch(build, facts, matrix, WORDS_KINDS.get(what, "cuda"))
     return fixes.advice(wheel[0], *wheel[1], verify=fixes.TORCH_SEES)
 
 
-def _jetson(facts: Facts) -> Iterator[Finding]:
+def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return a PyTorch on a Jetson that does not see the GPU, and of which no build for CUDA is mentioned."""
     build = torch(facts)
     unused = build is not None and flag(build.copy.facts, "available") is False
@@ -290,7 +290,7 @@ def _jetson(facts: Facts) -> Iterator[Finding]:
     yield _without(
         f"{build.name} on this Jetson (Orin and the like, aarch64)",
         (because(facts, "pytorch", "available"), because(facts, "gpu", "name")),
-        fixes.jetson(build),
+        fixes.jetson(build, facts, matrix),
         kind="generic",
         detail="Wheels of the package index for aarch64 are CPU-only or for server GPUs; the integrated GPU of a Jetson"
         " (tegra kernel, nvgpu) needs the build that NVIDIA makes for its JetPack.",
@@ -325,7 +325,7 @@ def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield from (_finding(build, facts, matrix) for build in found)
     known = {build.component for build in found}
     if "pytorch" not in known:
-        for what in (_torch(facts, matrix), _jetson(facts), _other_maker(facts, matrix), _nixpkgs(facts)):
+        for what in (_torch(facts, matrix), _jetson(facts, matrix), _other_maker(facts, matrix), _nixpkgs(facts)):
             yield from what
     yield from (one for one in _listed(facts, matrix) if one.component not in known)
 
@@ -356,13 +356,13 @@ def _cards(facts: Facts) -> bool:
 
 
 def _asked_in_vain(build: Build) -> bool:
-    """Return whether somebody asked PyTorch after its GPU and its CUDA, and it had neither."""
+    """Return whether someone asked PyTorch after its GPU and its CUDA, and it had neither."""
     held = build.copy.facts
     return flag(held, "asked") is True and flag(held, "available") is False and not text(held, "build_from")
 
 
 def _other_than_asked(build: Build) -> bool:
-    """Return whether somebody asked the installer for a build with CUDA, and this came of it."""
+    """Return whether someone asked the installer for a build with CUDA, and this came of it."""
     return build.accelerator == "cpu" and text(build.copy.facts, "asked_cuda") is not None
 
 
@@ -422,7 +422,7 @@ def _why(build: Build, facts: Facts) -> str:
 def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
     """Return the build to install instead."""
     if embedded(facts):
-        return fixes.jetson(build)
+        return fixes.jetson(build, facts, matrix)
     if build.component == "pytorch" and not nvidia_here(facts):
         maker = "rocm" if _of(facts, "amd") else "xpu" if _of(facts, "intel") else "cuda"
         return fixes.any_torch(build, facts, matrix, maker)

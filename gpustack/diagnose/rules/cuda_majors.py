@@ -62,10 +62,10 @@ PROVIDERS = sh('python -c "import onnxruntime; print(onnxruntime.get_available_p
 def cuda_major_mixed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program needs the libraries of one CUDA major version, and the machine has those of another.
 
-    The names of CUDA's libraries carry a number that belongs to a major: libcublasLt.so.11 is of CUDA 11, and CUDA 12
-    has libcublasLt.so.12 only. A newer toolkit does not serve a program that was built for an older major version,
-    whatever the driver. Install the program's build for the CUDA version that is here, or install the libraries of its
-    own major version as well: both can coexist on one machine.
+    The names of CUDA's libraries carry a number that belongs to a major version: libcublasLt.so.11 is from CUDA 11, and
+    CUDA 12 has only libcublasLt.so.12. A newer toolkit does not serve a program that was built for an older major
+    version, whatever the driver. Install the program's build for the CUDA version that is here, or install the
+    libraries of its own major version as well: both can coexist on one machine.
     """
     wanted, signs = clashing(facts, matrix), cuda_here(facts, matrix)
     if not wanted:
@@ -211,7 +211,7 @@ def _number(said: str | None) -> int | None:
 
 
 def _ort_fix(wanted: int, held: int | None, facts: Facts, matrix: Matrix) -> Fix:
-    """Return how to get the cuDNN that is wanted, and the ONNX Runtime for the one that is here."""
+    """Return how to get the cuDNN that is needed, and the ONNX Runtime for the one that is here."""
     here, version_ = majors(cuda_here(facts, matrix)), onnxruntime_version(facts) or "0"
     release = frameworks.onnxruntime_of(matrix, version_)
     cuda = here[0] if here else release.cuda if release else None
@@ -334,7 +334,7 @@ def _needless(wanted: Sequence[Missing], facts: Facts) -> bool:
 
 
 def _here(wanted: Sequence[Missing], facts: Facts, matrix: Matrix) -> list[tuple[str, Because]]:
-    """Return what is installed instead of what is wanted, each with its ground."""
+    """Return what is installed instead of what is needed, each with its ground."""
     libraries = {one.library for one in wanted}
     cudnn = [(f"cuDNN {number}", ground) for number, ground in cudnn_here(facts)[:1] if CUDNN in libraries]
     return cudnn + [(one.what, one.because) for one in cuda_here(facts, matrix)[:1] if libraries - {CUDNN}]

@@ -365,7 +365,7 @@ def _detail(found: Compat | None, code: int, facts: Facts, matrix: Matrix) -> st
 
 
 def _told_of_driver(facts: Facts) -> CudaVersion | None:
-    """Return the CUDA version that somebody names as that of the driver."""
+    """Return the CUDA version that someone names as that of the driver."""
     named = (copy.version for copy in copies(facts, "cuda-toolkit") if text(copy.facts, "whose") == "driver")
     return next((CudaVersion.parse(one) for one in named if one), None)
 
@@ -430,9 +430,9 @@ def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A compat libcuda that does not match the kernel driver is found first (CUDA error 803).
 
     The cuda-compat package brings a libcuda of a newer driver branch, for older kernel drivers of certain branches,
-    which newer ones list in a note. Here it is found before the driver's own and does not match the kernel module: it
-    is older than the module, or was not made for the module's branch. Take it off the library path, or install the
-    package that matches.
+    which newer packages list in an ELF note. Here it is found before the driver's own and does not match the kernel
+    module: it is older than the module, or was not made for the module's branch. Take it off the library path, or
+    install the package that matches.
     """
     found, driver = winner(facts), driver_release(facts)
     foretold = asked(facts) is None and found and driver and found.pairs(driver) is False

@@ -106,11 +106,12 @@ def _line(copy: Instance) -> str:
 
 @rule("cudnn-missing", Layer.LIBRARY, CUDNN, Severity.ERROR, in_one_python=True, from_messages=True)
 def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A program finds no cuDNN, or none of the major that it was built for.
+    """A program finds no cuDNN, or none of the major version that it was built for.
 
     cuDNN is part of neither the driver nor the CUDA toolkit: it comes as a separate package or as a wheel, and its
     major version is in its name (libcudnn.so.8, libcudnn_ops.so.9). A wheel's cuDNN lies in its Python, where other
-    programs do not look. Install cuDNN of that major for the same CUDA, or show the loader the folder of the wheel's.
+    programs do not look. Install that major version of cuDNN for the same CUDA, or add the wheel's folder to the
+    loader's path.
     """
     wanted = [one for one in missing(facts, matrix) if one.library == CUDNN and one.asker is None]
     if not wanted:
@@ -157,7 +158,7 @@ SHOWS = sh('python -c "import torch; print(torch.backends.cudnn.version())"')
 def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH puts another cuDNN before the framework's own.
 
-    The loader looks into LD_LIBRARY_PATH before the folders that a wheel names, so the cuDNN there is loaded instead of
+    The loader searches LD_LIBRARY_PATH before the folders that a wheel names, so the cuDNN there is loaded instead of
     the one that the framework was built and tested with. An older one is refused by PyTorch ("compiled against … but
     found runtime version …") or fails later. Remove that folder from LD_LIBRARY_PATH: wheels bring what they need.
     """
@@ -230,9 +231,9 @@ def cudnn_two_copies(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     cuDNN is several libraries that must be of one version (libcudnn, _ops, _cnn, _graph …). Here they are not: one
     folder holds parts of two versions, or a framework loads parts from two folders. The second happens by accident: a
-    wheel's libcudnn opens its parts by name, and LD_LIBRARY_PATH goes before the folder that the wheel names. cuDNN
-    then says CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Take the other one off the path, or
-    reinstall the right one.
+    wheel's libcudnn opens its parts by name, and LD_LIBRARY_PATH takes precedence over the folder that the wheel names.
+    cuDNN then says CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Take the other one off the path,
+    or reinstall the right one.
     """
     found = list(_two_seen(facts, matrix))
     yield from found or _two_said(facts)

@@ -158,7 +158,7 @@ def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _withheld(facts: Facts) -> Finding:
     """Return that the GPUs are the machine's and not this job's."""
     return gpu_not_listed.finding(
-        title="This job was given no GPU: the machine has GPUs, but the job may not open their device nodes",
+        title="This job was given no GPU: the machine has GPUs, but the job cannot open their device nodes",
         because=(
             because(facts, "nvml", "gpu_count"),
             because(facts, "nvidia.ko", "nodes"),

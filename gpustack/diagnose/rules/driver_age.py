@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import fixes
+from gpustack.diagnose import driver_packages, fixes
 from gpustack.diagnose.machine import naming, values
 from gpustack.diagnose.machine.inventory import (
     builds,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
+    from gpustack.model.command import Command
     from gpustack.model.facts import Facts
     from gpustack.model.report import Because, Row
 
@@ -49,7 +50,7 @@ NAMED_CUDA = re.compile(r"-cu(?:da)?(\d{2})x?$")
 
 
 def complained(facts: Facts) -> bool:
-    """Return whether a program said that the driver is too old, or something that this mostly means."""
+    """Return whether a program said that the driver is too old, or something that this usually means."""
     well = heard(facts, *NO_DRIVER_AT_ALL, "cuda-available-true")
     return heard(facts, *OUTRIGHT) or (heard(facts, *MAYBE) and not well) or _named(facts)
 
@@ -173,6 +174,17 @@ def _complaint(facts: Facts, matrix: Matrix) -> Finding:
     return _finding(f": {what}", fit, None, facts, matrix)
 
 
+def _newer(build: Build | None, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
+    """Return how the oldest branch is installed that NVIDIA supports and that runs a build; else the usual one."""
+    last = fixes.last_branch(facts, matrix)
+    floor = toolkits.floor_of(matrix, build.cuda) if build and build.cuda else None
+    if floor is None or on_windows(facts) or (last is not None and last < floor.linux.branch):
+        return fixes.driver(facts, matrix)
+    spans = filter(None, map(matrix.span, driver_packages.archs(facts, matrix)))
+    least = max((floor.linux.branch, *(one.first or 0 for one in spans)))
+    return fixes.driver(facts, matrix, branch=driver_packages.supported(least, last, matrix))
+
+
 def _finding(what: str, fit: Fit, build: Build | None, facts: Facts, matrix: Matrix) -> Finding:
     """Return that the driver is too old for a build that was seen, or for what a program complained of."""
     highest, names = naming.cuda_of_driver(facts, matrix), naming.gpu_names(facts)
@@ -198,7 +210,7 @@ def _finding(what: str, fit: Fit, build: Build | None, facts: Facts, matrix: Mat
         row=fit.row,
         fix=Fix(
             text=f"{wheel[0]} Or update the driver: {needs}." if wheel else f"{fixes.place(facts)}{newer}{older}",
-            commands=wheel[1] if wheel else fixes.driver(facts, matrix),
+            commands=wheel[1] if wheel else _newer(build, facts, matrix),
             needs_root=not wheel,
             needs_reboot=not wheel,
             verify=fixes.verify(shown) if shown else sh("nvidia-smi"),
@@ -373,10 +385,10 @@ def cuda_core_bindings_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Findin
 
 @rule("cuda-bindings-newer-than-driver", layer=Layer.RUNTIME, component="cuda-bindings", severity=Severity.WARNING)
 def cuda_bindings_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """cuda-bindings is for a newer CUDA major version than the driver supports, and loses functions there.
+    """cuda-bindings is for a newer CUDA major version than the driver supports, so some of its functions fail.
 
-    cuda-bindings asks the driver for each function by the CUDA version that brought its newest form, and has no older
-    form. On an older driver some calls fail when they are made (event timing), others only give a warning. Install the
+    cuda-bindings requests each function from the driver by the CUDA version of its newest form, and has no older form.
+    On an older driver some calls fail when they are made (event timing), others only give a warning. Install the
     release of cuda-bindings for the driver's CUDA major, or update the driver.
     """
     highest = driver_cuda(facts, matrix)

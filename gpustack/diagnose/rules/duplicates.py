@@ -66,7 +66,7 @@ def duplicate_torch_install(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 
 def _told(facts: Facts) -> Two | None:
-    """Return two copies of which somebody speaks."""
+    """Return two copies that someone mentions."""
     for one in said(facts, "torch-twice"):
         first, second = one.values.get("one"), one.values.get("two")
         imported = _imported(facts)

@@ -58,7 +58,7 @@ PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu
     explained_by=("duplicate-torch-install",),
 )
 def torch_torchvision_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The installed torch and torchvision (or torchaudio) are releases or builds that do not match.
+    """The installed torch and torchvision (or torchaudio) are releases or builds that do not work together.
 
     torchvision and torchaudio are compiled against exactly one release of torch. With another, their operators are
     missing ("operator torchvision::nms does not exist"), their libraries do not load (undefined symbol), or they notice
@@ -141,7 +141,7 @@ def _vision_finding(
         instance=package,
         severity=severity,
         component=package,
-        title=f"torch {release or ''} and {package} {found or ''} do not match{cudas}".replace("  ", " "),
+        title=f"torch {release or ''} and {package} {found or ''} do not work together{cudas}".replace("  ", " "),
         detail=" ".join([*_details(package, found, made, right, release), *_lacks(lacking)]),
         because=(
             *grounds(facts, *VISION, *AUDIO, "pip-torch-conflict"),
@@ -298,7 +298,7 @@ def _asks(extension: Extension) -> str:
         return ""
     if extension.name == "flash-attn":
         return f" Its wheels are for torch {extension.torch}."
-    return f" This release asks for torch {extension.torch}."
+    return f" This release requires torch {extension.torch}."
 
 
 def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:

@@ -271,8 +271,8 @@ LEGACY_FAILS = (
 def legacy_gpu_needs_older_branch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The installed driver no longer runs this GPU.
 
-    Each driver branch leaves old architectures behind: Kepler ended with branch 470, Maxwell, Pascal and Volta with
-    580. The driver here is of a later branch: it loads and ignores the GPU. Install the last branch that supports it.
+    Driver branches drop old architectures: Kepler ended with branch 470, Maxwell, Pascal and Volta with 580. The driver
+    here is from a later branch: it loads and ignores the GPU. Install the last branch that supports it.
     """
     driver = driver_release(facts) or disk_release(facts)
     asked = number(told(facts, "nvml"), "code") is not None or status(facts, "nvml") is Status.ABSENT

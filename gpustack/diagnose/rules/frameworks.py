@@ -35,7 +35,7 @@ BY_ITSELF = re.compile(
 # What Windows answers where it cannot load a library, by the number of its error.
 UNLOADED = {
     "126": "The file is there: a library that it needs is missing, usually one of the Visual C++ runtime.",
-    "127": "A library that it needs was found in another version, without a function: a copy of another release, or "
+    "127": "A library that it needs was found in another version, without a function: a copy of a different one, or "
     "a PyTorch of which only a part was replaced.",
     "1114": "A library that it needs did not start: usually the Visual C++ runtime is too old.",
 }
@@ -352,7 +352,7 @@ def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     explained_by=("cudnn-two-copies", "cudnn-too-old", "cudnn-shadowed-by-ld-library-path", *WRONG_LIBRARIES, *NAMED),
 )
 def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A framework or a library for the GPU cannot be imported at all, GPU or none.
+    """A framework or a library for the GPU cannot be imported at all, with or without a GPU.
 
     gpustack --deep imports each in a process of its own. This import failed, which no GPU and no driver can fix: a
     library that it needs is missing or the wrong one, or the installation is damaged. Its own message is below. If

@@ -69,7 +69,7 @@ def gpu_fell_off_bus(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _refused(facts: Facts, gone: Sequence[Message]) -> bool:
-    """Return whether it is a container that may not open its GPUs: NVML does not start there, and calls none lost.
+    """Return whether it is a container that cannot open its GPUs: NVML does not start there, and calls none lost.
 
     Both report "Unable to determine the device handle …: Unknown Error".
     """
@@ -92,7 +92,7 @@ def _off_bus_finding(
             "power supply and cables, slot and riser, temperature and firmware; then the board.",
             commands=(
                 sh("sudo dmesg | grep -iE 'xid|aer'"),
-                step("if somebody can switch it on again: `sudo poweroff`"),
+                step("if someone can switch it on again: `sudo poweroff`"),
             ),
             needs_root=True,
             needs_reboot=True,
@@ -121,7 +121,7 @@ def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     known = {gpu.mark: number(gpu.copy.facts, "ecc", "uncorrected_volatile") for gpu in gpus(facts)}
     for event in (
         () if any(known.values()) and counted else faults(facts, *UNCORRECTED, CONTAINED, spoken=counted)
-    ):  # counters are held against the health table
+    ):  # counters are compared with the health table
         contained = event.code == CONTAINED and not event.spoken
         past = contained or known.get(event.pci or "") == 0
         pci = None if event.spoken else event.pci

@@ -47,7 +47,7 @@ def intel_level_zero_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
 
     Level Zero comes in two halves: the loader (libze_loader.so.1) that programs link, and the driver for GPUs
     (libze_intel_gpu.so.1), a part of Intel's compute runtime. With the loader alone, zeInit finds nothing, while OpenCL
-    may well list the GPU. Install the GPU half of your distribution or of Intel's repository.
+    may well list the GPU. Install the GPU half from your distribution or Intel's repository.
     """
     yield from _level_zero_seen(facts)
     opencl = _opencl_alone(facts)

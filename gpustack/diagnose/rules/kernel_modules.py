@@ -217,7 +217,7 @@ def nvidia_module_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
 
 
 def out(facts: Facts) -> bool:
-    """Return whether the module was looked for and is not in memory, and nothing shows it at work all the same.
+    """Return whether the module was looked for and is not in memory, and nothing shows it at work anyway.
 
     WSL has none: Windows drives the GPU. Some sandboxes do not show the modules of the machine below them.
     """

@@ -348,8 +348,8 @@ def application_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program on a GPU failed because of its own fault; the stack is fine.
 
     The driver writes an Xid for faults of programs too: an address that is not mapped (31), an illegal instruction or
-    index (13), and what follows when such a program ends (43, 45). Too little free memory, tensors that do not fit and
-    assertions are the program's own as well. Neither GPU nor driver is at fault. Run the program under
+    index (13), and what follows when such a program ends (43, 45). Running out of memory, mismatched tensor shapes and
+    failed assertions are the program's own faults as well. Neither GPU nor driver is at fault. Run the program under
     compute-sanitizer; test the GPU only if it fails with many programs that work elsewhere.
     """
     for kind, what in OWN_FAULTS.items():
@@ -375,11 +375,11 @@ SLOW = 2.0  # seconds; with persistence both take less than one
 
 @rule("persistence-mode-off", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.INFO)
 def persistence_mode_off(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """The driver lets go of the GPUs when no program uses them, so that every start takes seconds.
+    """The driver releases the GPUs when no program uses them, so every start takes seconds.
 
-    Without persistence the driver initialises each GPU again whenever the first program comes, and switches it off
-    after the last. It was seen here: NVML or CUDA took long to start. On servers, run nvidia-persistenced; on desktops
-    with a screen on the GPU nothing needs doing.
+    Without persistence the driver initialises each GPU again when the first program starts, and shuts it down after the
+    last. It shows here: NVML or CUDA took long to start. On servers, run nvidia-persistenced; on desktops with a screen
+    on the GPU nothing needs doing.
     """
     off = [gpu for gpu in gpus(facts) if flag(gpu.copy.facts, "persistence") is False]
     asked = facts.components if off else ()

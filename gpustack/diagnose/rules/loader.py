@@ -206,7 +206,7 @@ BLAMED = "ld-library-path-blamed-said"
 def cuda_lib_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework loads a CUDA library (cuBLAS, cuFFT, …) of the system instead of its own.
 
-    The loader looks into LD_LIBRARY_PATH before the folders that a wheel names, so a toolkit there puts its libraries
+    The loader searches LD_LIBRARY_PATH before the folders that a wheel names, so a toolkit there puts its libraries
     before those that the framework was built and tested with. An older one lacks functions (undefined symbol:
     cublasLt…) or fails later (CUBLAS_STATUS_NOT_INITIALIZED); a newer one usually works, and is only a note. Remove the
     folder from LD_LIBRARY_PATH: wheels bring what they need.
@@ -321,7 +321,7 @@ def _two(facts: Facts) -> Iterator[Finding]:
     named += [number for one in clashes(facts, NCCL) for number in (one.found, one.own)]
     pairs = [f"{name} {number}" for name, number in wheels.items()] if both else sorted({*named}, key=numbers)
     spelled = f" ({' and '.join(pairs)})" if pairs else ""
-    kept = max(wheels, key=lambda one: numbers(wheels[one])) if both else None  # what lacks is mostly the older one
+    kept = max(wheels, key=lambda one: numbers(wheels[one])) if both else None  # the older one usually lacks it
     asking = f"{lack[0].asking} was built with a newer NCCL. " if lack and lack[0].asking else ""
     yield nccl_version_clash.finding(
         severity=Severity.ERROR if complained else Severity.INFO,

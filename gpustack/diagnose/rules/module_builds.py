@@ -340,7 +340,7 @@ def _title(facts: Facts) -> str:
 
 
 def _blamed(facts: Facts) -> bool:
-    """Return whether somebody says that the driver works without Secure Boot, or that the key is not enrolled."""
+    """Return whether someone says that the driver works without Secure Boot, or that the key is not enrolled."""
     out_ = heard(facts, *KEPT_OUT)
     untrusted = heard(facts, "module-untrusted-key") and heard(facts, "nvml-not-loaded", "module-out-said")
     unsigned = said(facts, BLAMED[1])

@@ -38,7 +38,7 @@ def _isolated(facts: Facts) -> bool:
 def build_isolation_hides_torch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An extension is built in an isolated environment, in which PyTorch is not installed.
 
-    pip and uv build a package in an environment of its own, with only what the package declares. Extensions such as
+    pip and uv build a package in an isolated environment, with only what the package declares. Extensions such as
     flash-attn import torch in their setup.py without declaring it, so the build ends with "No module named 'torch'"
     though PyTorch is installed. Build in the environment itself, with its PyTorch: --no-build-isolation.
     """

@@ -39,9 +39,9 @@ NO_TOOLKIT = "build-finds-no-toolkit"
 def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is no CUDA toolkit (nvcc) or no host compiler on a machine with an NVIDIA GPU.
 
-    Frameworks bring the CUDA that they need, so nothing is missing to run them. Who builds extensions (flash-attn,
-    vLLM from source) needs nvcc of the CUDA version that the framework was built with: ask with ``--for build``.
-    Where a build stopped because it found no nvcc ("CUDA_HOME environment variable is not set"), it is the cause.
+    Frameworks bring the CUDA that they need, so nothing is missing to run them. Building extensions (flash-attn, vLLM
+    from source) needs nvcc of the CUDA version that the framework was built with: ask with ``--for build``. Where a
+    build stopped because it found no nvcc ("CUDA_HOME environment variable is not set"), it is the cause.
     """
     build = torch(facts)
     cuda = build.cuda if build and build.accelerator == "cuda" else None
@@ -97,12 +97,12 @@ OTHERWISE = (
 
 @rule("nvcc-torch-mismatch", Layer.COMPILER, "cuda-toolkit", Severity.ERROR, from_messages=True)
 def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The nvcc in use is from a different CUDA version than PyTorch was built with, and an extension is to be built.
+    """The nvcc in use is from a different CUDA version than PyTorch was built with, and an extension is being built.
 
-    An extension is compiled by the toolkit's nvcc and linked to PyTorch's CUDA runtime, so PyTorch refuses where the
-    two differ in their major ("The detected CUDA version mismatches the version that was used to compile PyTorch").
-    Which nvcc counts is decided by CUDA_HOME, else by PATH. Point CUDA_HOME to a toolkit of PyTorch's CUDA, or install
-    the PyTorch that is built for the toolkit. The difference does not matter to programs that build nothing.
+    An extension is compiled by the toolkit's nvcc and linked to PyTorch's CUDA runtime, so PyTorch refuses if their
+    major versions differ ("The detected CUDA version mismatches the version that was used to compile PyTorch"). Which
+    nvcc counts is decided by CUDA_HOME, else by PATH. Point CUDA_HOME to a toolkit of PyTorch's CUDA, or install the
+    PyTorch that is built for the toolkit. The difference does not matter to programs that build nothing.
     """
     if not heard(facts, *NVCC_SAID) and not _unbuilt(facts):
         return
@@ -201,10 +201,10 @@ class Compiler:
 def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The host's compiler is newer than this CUDA toolkit accepts.
 
-    nvcc gives the host's part of the code to gcc, clang or Visual Studio, and its header host_config.h refuses
-    compilers that are newer than the toolkit ("unsupported GNU version! gcc versions later than 12 are not supported").
-    With the check switched off, the newer C++ library fails instead, in /usr/include/c++. Build with an older compiler
-    beside the system's (-ccbin, NVCC_CCBIN, CUDAHOSTCXX, CMAKE_CUDA_HOST_COMPILER), or with a newer toolkit.
+    nvcc passes host code to gcc, clang or Visual Studio, and its header host_config.h refuses compilers that are newer
+    than the toolkit ("unsupported GNU version! gcc versions later than 12 are not supported"). With the check switched
+    off, the newer C++ library fails instead, in /usr/include/c++. Build with an older compiler alongside the system's
+    (-ccbin, NVCC_CCBIN, CUDAHOSTCXX, CMAKE_CUDA_HOST_COMPILER), or with a newer toolkit.
     """
     one = _compiler(facts, matrix)
     plain = heard(facts, *REFUSED)
@@ -300,7 +300,7 @@ def _compiler_fix(facts: Facts, one: Compiler, matrix: Matrix) -> Fix:
 def toolkit_too_old_for_arch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The CUDA toolkit is older than the GPU: its compiler does not know the GPU's architecture.
 
-    nvcc, ptxas and NVRTC make code for the architectures that were known when they were released; a newer one is
+    nvcc, ptxas and NVRTC generate code for the architectures that were known when they were released; a newer one is
     refused ("Unsupported gpu architecture 'compute_89'", "Value 'sm_120' is not defined for option 'gpu-name'").
     Install the toolkit that first knows it, or newer, and a framework that is built with it. Until then code for an
     older architecture of the same major, with PTX, runs on the GPU as well.
@@ -364,7 +364,7 @@ def _older(one: Target, matrix: Matrix) -> str | None:
 
 @rule("arch-dropped-by-toolkit", Layer.COMPILER, "cuda-toolkit", Severity.WARNING, from_messages=True)
 def arch_dropped_by_toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The CUDA toolkit is newer than the GPU: its compiler no longer makes code for the GPU's architecture.
+    """The CUDA toolkit is newer than the GPU: its compiler no longer generates code for the GPU's architecture.
 
     Each CUDA major version drops old architectures, and then refuses them with the same message as unknown ones
     ("Unsupported gpu architecture 'compute_35'"). Build with the last toolkit that supports it, or remove the target

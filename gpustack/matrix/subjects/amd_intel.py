@@ -51,7 +51,7 @@ class RocmSupport(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TorchRocmBuild(Stated):
-    """One build of torch for a ROCm; ``archs`` is empty where its GPU code was not read."""
+    """One build of torch for a ROCm; ``archs`` is empty if its GPU code was not read."""
 
     torch: str
     rocm: str
@@ -181,7 +181,7 @@ def gfx_of(matrix: Matrix, name: str) -> GfxTarget | None:
 
 
 def support_of(matrix: Matrix, rocm: str) -> tuple[RocmSupport, ...]:
-    """Return what a release of ROCm supports, and how much; empty where no row states it."""
+    """Return what a release of ROCm supports, and how much; empty if no row states it."""
     return tuple(one for one in matrix.rows("rocm", "support", RocmSupport) if one.rocm.holds(rocm))
 
 
@@ -191,7 +191,7 @@ def torch_builds(matrix: Matrix) -> tuple[TorchRocmBuild, ...]:
 
 
 def torch_build_of(matrix: Matrix, torch: str, rocm: str) -> TorchRocmBuild | None:
-    """Return the build of a torch (2.4.1) for a ROCm (6.1), or None where no row states it."""
+    """Return the build of a torch (2.4.1) for a ROCm (6.1), or None if no row states it."""
     minor = ".".join(torch.split(".")[:2])
     return next((one for one in torch_builds(matrix) if (one.torch, one.rocm) == (minor, rocm)), None)
 
@@ -207,7 +207,7 @@ def driver_windows(matrix: Matrix) -> tuple[DriverWindow, ...]:
 
 
 def driver_window_of(matrix: Matrix, driver: str) -> DriverWindow | None:
-    """Return the window of a release of amdgpu-dkms (6.3.3, 30.10.1), or None where no row states it."""
+    """Return the window of a release of amdgpu-dkms (6.3.3, 30.10.1), or None if no row states it."""
     minor = ".".join(driver.split(".")[:2])
     return next((one for one in driver_windows(matrix) if one.driver == minor), None)
 
@@ -223,7 +223,7 @@ def overrides(matrix: Matrix) -> tuple[Override, ...]:
 
 
 def override_of(matrix: Matrix, gfx: str) -> Override | None:
-    """Return the override for a target, or None where no row states one."""
+    """Return the override for a target, or None if no row states one."""
     return next((one for one in overrides(matrix) if one.gfx == gfx), None)
 
 
@@ -240,7 +240,7 @@ def platforms(matrix: Matrix) -> tuple[IntelPlatform, ...]:
 
 
 def platform_of(matrix: Matrix, device: int) -> IntelPlatform | None:
-    """Return the platform of a PCI device number (vendor 8086), or None where no row states it."""
+    """Return the platform of a PCI device number (vendor 8086), or None if no row states it."""
     return next((one for one in platforms(matrix) if device in one.devices), None)
 
 
@@ -250,12 +250,12 @@ def window_rule(matrix: Matrix) -> Row | None:
 
 
 def product_of(matrix: Matrix, device: int) -> str | None:
-    """Return the name of a PCI device number (vendor 8086) as the driver has it, or None where no row states it."""
+    """Return the name of a PCI device number (vendor 8086) as the driver has it, or None if no row states it."""
     return next((one.name for one in matrix.rows("intel", "products", IntelProduct) if device in one.devices), None)
 
 
 def device_named(matrix: Matrix, name: str) -> int | None:
-    """Return the PCI device number of an Intel GPU by its name, such as Arc A770, or None where no row names it."""
+    """Return the PCI device number of an Intel GPU by its name, such as Arc A770, or None if no row names it."""
     plain = _product(name)
     named = ((_product(one.name), min(one.devices)) for one in matrix.rows("intel", "products", IntelProduct))
     return next((device for words, device in named if words == plain and plain not in {"", "arc"}), None)
@@ -272,6 +272,6 @@ def xpu_builds(matrix: Matrix) -> tuple[XpuBuild, ...]:
 
 
 def xpu_build_of(matrix: Matrix, torch: str) -> XpuBuild | None:
-    """Return the oneAPI runtime of a torch (2.13.0+xpu), or None where no row states it."""
+    """Return the oneAPI runtime of a torch (2.13.0+xpu), or None if no row states it."""
     minor = ".".join(torch.split(".")[:2])
     return next((one for one in xpu_builds(matrix) if one.torch == minor), None)

@@ -44,7 +44,7 @@ def _meaning(line: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Numbers of one kind. ``said`` is an expression for a line that speaks of them.
+    """Numbers of one kind. ``said`` is an expression for a line that covers them.
 
     ``spelt``: the meanings are the library's own words, so that a line which holds one holds the number.
     """
@@ -95,7 +95,7 @@ class CodeLine(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """One number of a family: its names, its meaning, what is mostly behind it, and what to do.
+    """One number of a family: its names, its meaning, what is usually behind it, and what to do.
 
     ``message`` is the kind of message that says the same in words.
     """

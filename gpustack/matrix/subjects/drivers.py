@@ -63,7 +63,7 @@ class Build(Stated):
 
     def __str__(self) -> str:
         if self.part == "named":
-            return f"the source of driver {self.driver} names Linux {self.kernel}"
+            return f"the source of driver {self.driver} supports Linux {self.kernel}"
         return f"driver {self.driver} {'builds' if self.builds else 'does not build'} with Linux {self.kernel}"
 
 
@@ -73,12 +73,12 @@ def branches(matrix: Matrix) -> tuple[Branch, ...]:
 
 
 def branch_of(matrix: Matrix, number: int) -> Branch | None:
-    """Return one branch by its number, or None where the matrix does not know it."""
+    """Return one branch by its number, or None if the matrix does not know it."""
     return matrix.branches.get(number)
 
 
 def ended(branch: Branch, day: str) -> bool | None:
-    """Return whether support of a branch had ended on a day (YYYY-MM-DD), or None where its end is not known.
+    """Return whether support of a branch had ended on a day (YYYY-MM-DD), or None if its end is not known.
 
     An end that is stated as a month is its last day.
     """
@@ -117,7 +117,7 @@ def named(matrix: Matrix) -> tuple[Build, ...]:
 
 
 def fails_with(matrix: Matrix, driver: DriverRelease, kernel: str) -> Build | None:
-    """Return the row that says why a release will not build with a kernel, or None where no row says so.
+    """Return the row that says why a release will not build with a kernel, or None if no row says so.
 
     A failure holds for the older releases of the same branch and for newer kernels; a kernel of a distribution
     (5.14.0-687.el9) only for that distribution's kernels.

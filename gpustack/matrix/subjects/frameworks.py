@@ -75,7 +75,7 @@ class Plugin(Stated):
 class TensorflowRelease(Stated):
     """One minor release: the CUDA and cuDNN its GPU build was made with, whose majors must be there at run time.
 
-    ``archs`` is empty where nobody read them; ``gpu_wheel`` is the distribution with the GPU build.
+    ``archs`` is empty if nobody read them; ``gpu_wheel`` is the distribution with the GPU build.
     """
 
     version: str = field(metadata=key("tensorflow"))
@@ -119,7 +119,7 @@ class OrtRelease(Stated):
     """One minor release of onnxruntime-gpu on the package index, made for one CUDA major and one cuDNN major.
 
     ``sonames`` are what its TensorRT provider links, ``tensorrt`` the release that this provider wants; ``archs`` the
-    code in its CUDA provider, empty where nobody looked.
+    code in its CUDA provider, empty if nobody looked.
     """
 
     version: str = field(metadata=key("onnxruntime"))
@@ -148,7 +148,7 @@ class Feed(Stated):
 
     def __str__(self) -> str:
         which = f"onnxruntime-gpu {self.version}{self.only.text}"
-        return f"{which} for CUDA {self.cuda} and cuDNN {self.cudnn} is on a feed of its own"
+        return f"{which} for CUDA {self.cuda} and cuDNN {self.cudnn} is on its own feed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -190,7 +190,7 @@ class TensorflowPins(Stated):
         return f"tensorflow {self.version} requires numpy {self.numpy}{newer}"
 
     def on(self, python: str | None) -> VersionRange | None:
-        """Return the range for a Python; None where it depends on the Python, and none is given."""
+        """Return the range for a Python; None if it depends on the Python, and none is given."""
         if self.numpy_312 is None:
             return self.numpy
         return None if python is None else self.numpy_312 if numbers(python)[:2] >= (3, 12) else self.numpy
@@ -222,7 +222,7 @@ def jax_build(matrix: Matrix, version: str, cuda: int) -> JaxBuild | None:
 
 
 def jax_plugin(matrix: Matrix, version: str, cuda: int) -> Plugin | None:
-    """Return what the plugin of a release for a CUDA major requires, or None where no row states it."""
+    """Return what the plugin of a release for a CUDA major requires, or None if no row states it."""
     row = generated.plugin_row(matrix, version, cuda)
     if row:
         return made(row, Plugin)
@@ -236,17 +236,17 @@ def tensorflow_releases(matrix: Matrix) -> tuple[TensorflowRelease, ...]:
 
 
 def tensorflow_of(matrix: Matrix, version: str) -> TensorflowRelease | None:
-    """Return what a TensorFlow (2.16.1) needs, or None where the matrix does not know it."""
+    """Return what a TensorFlow (2.16.1) needs, or None if the matrix does not know it."""
     return next((one for one in tensorflow_releases(matrix) if one.version == minor(version)), None)
 
 
 def tensorflow_pins(matrix: Matrix, version: str) -> TensorflowPins | None:
-    """Return what exactly this TensorFlow requires of NumPy, or None where no row states it."""
+    """Return what exactly this TensorFlow requires of NumPy, or None if no row states it."""
     return next((one for one in matrix.rows("tensorflow", "pins", TensorflowPins) if one.version == version), None)
 
 
 def tensorflow_gpu_on(matrix: Matrix, version: str, platform: str) -> bool | None:
-    """Return whether this TensorFlow uses a GPU on a platform (windows); None where no row speaks of it."""
+    """Return whether this TensorFlow uses a GPU on a platform (windows); None if no row covers it."""
     rows = (one for one in matrix.rows("tensorflow", "platforms", Platform) if one.platform == platform)
     return next((one.gpu for one in rows if one.versions.holds(version)), None)
 
@@ -262,12 +262,12 @@ def onnx_runtimes(matrix: Matrix) -> tuple[OnnxRelease, ...]:
 
 
 def onnx_of(matrix: Matrix, version: str) -> OnnxRelease | None:
-    """Return the release of ONNX that a version belongs to, or None where no row states it."""
+    """Return the release of ONNX that a version belongs to, or None if no row states it."""
     return _minor_of(onnx_releases(matrix), version)
 
 
 def onnx_runtime_of(matrix: Matrix, version: str) -> OnnxRelease | None:
-    """Return what a version of ONNX Runtime reads, or None where no row states it."""
+    """Return what a version of ONNX Runtime reads, or None if no row states it."""
     return _minor_of(onnx_runtimes(matrix), version)
 
 

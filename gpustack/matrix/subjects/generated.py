@@ -66,7 +66,7 @@ class Together(Stated):
 class Release(Stated):
     """One release: its wheels as Pythons by platform, and what they require of what the matrix knows (PEP 508).
 
-    ``requires`` is None where no METADATA was read, or there is only a source archive.
+    ``requires`` is None if no METADATA was read, or there is only a source archive.
     """
 
     version: str
@@ -152,7 +152,7 @@ def releases(matrix: Matrix, distribution: str) -> tuple[Release, ...]:
 
 
 def release_of(matrix: Matrix, distribution: str, version: str) -> Release | None:
-    """Return the release of exactly this version, or None where no row states it.
+    """Return the release of exactly this version, or None if no row states it.
 
     Of a library it is the newest wheel of the release: cuDNN 9.10.2 is on the index as 9.10.2.21.
     """
@@ -206,7 +206,7 @@ def unread(matrix: Matrix, component: str) -> tuple[str, ...]:
 
 
 def jax_row(matrix: Matrix, version: str) -> Mapping[str, object] | None:
-    """Return a release of JAX as a row, by its plugins: their CUDA majors and Python; None where none was read."""
+    """Return a release of JAX as a row, by its plugins: their CUDA majors and Python; None if none was read."""
     there = {cuda: release_of(matrix, PLUGIN.format(cuda), version) for cuda in (12, 13)}
     plugins = {cuda: one for cuda, one in there.items() if one and one.wheels}
     if (first := next(iter(plugins.values()), None)) is None:
@@ -216,7 +216,7 @@ def jax_row(matrix: Matrix, version: str) -> Mapping[str, object] | None:
 
 
 def plugin_row(matrix: Matrix, version: str, cuda: int) -> Mapping[str, object] | None:
-    """Return what a release of JAX's plugin requires of CUDA's parts as a row; None where it was not read."""
+    """Return what a release of JAX's plugin requires of CUDA's parts as a row; None if it was not read."""
     known = release_of(matrix, PLUGIN.format(cuda), version)
     if known is None or not known.requires:
         return None
@@ -257,7 +257,7 @@ def _parsed(text: str) -> Requirement:
 
 @lru_cache(maxsize=4096)
 def _joined(said: tuple[str, ...], name: str, platform: str, python: str, extra: str) -> str | None:
-    """Return the ranges of all requirements on a distribution that hold in an environment; None where none does."""
+    """Return the ranges of all requirements on a distribution that hold in an environment; None if none does."""
     environment, spans = _environment(platform, python, extra), []
     for one in said:
         if not one.startswith(name):

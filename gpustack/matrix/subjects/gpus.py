@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects.ranges import VersionRange
 from gpustack.model.reading import key, whole
 from gpustack.model.rows import Stated
 from gpustack.model.versions import ComputeCapability
@@ -116,6 +117,21 @@ class JetPack(Stated):
         return f"JetPack {self.jetpack} (Jetson Linux {self.l4t}, CUDA {self.cuda}) runs {runs}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class JetsonTorch(Stated):
+    """The releases of PyTorch that NVIDIA builds for some JetPacks: on an index, or on a page with one wheel each."""
+
+    jetpacks: VersionRange = field(metadata=key("jetpack"))
+    capabilities: tuple[ComputeCapability, ...] = field(metadata=key("cc"))
+    torch: tuple[str, ...]
+    python: str
+    page: str
+    index: str | None = None
+
+    def __str__(self) -> str:
+        return f"NVIDIA's PyTorch {' '.join(self.torch)} for JetPack {self.jetpacks}, Python {self.python}"
+
+
 class Side(str, Enum):
     """Which side of the value is bad."""
 
@@ -144,8 +160,23 @@ def jetpacks_for(matrix: Matrix, capability: ComputeCapability) -> tuple[JetPack
     return tuple(one for one in matrix.rows("gpus", "jetpacks", JetPack) if capability in one.capabilities)
 
 
+def jetpack_named(matrix: Matrix, name: str) -> JetPack | None:
+    """Return the newest JetPack of a version, or of a Jetson Linux, as people write it: 6.1, 6, 36.4 or R36.4.3."""
+    said = name.lower().removeprefix("r")
+    known = matrix.rows("gpus", "jetpacks", JetPack)
+    fitting = (one for one in known[::-1] if any(f"{it}.".startswith(f"{said}.") for it in (one.jetpack, one.l4t)))
+    return next(fitting, None)
+
+
+def jetson_torches(matrix: Matrix, capability: ComputeCapability, jetpack: str | None) -> tuple[JetsonTorch, ...]:
+    """Return NVIDIA's builds of PyTorch for a Jetson, the newest JetPack first; of one JetPack where it is known."""
+    known = matrix.rows("gpus", "jetson_torch", JetsonTorch)
+    here = (one for one in known[::-1] if capability in one.capabilities)
+    return tuple(one for one in here if jetpack is None or one.jetpacks.holds(jetpack))
+
+
 def line_of(matrix: Matrix, product: str) -> ProductLine | None:
-    """Return the product line of a name as a tool or a person writes it, or None where it is not sure."""
+    """Return the product line of a name as a tool or a person writes it, or None if it is not sure."""
     words = plain(product)
     if _shared_by(matrix, {words}):
         return None
@@ -153,19 +184,19 @@ def line_of(matrix: Matrix, product: str) -> ProductLine | None:
 
 
 def capability_of(matrix: Matrix, product: str) -> ComputeCapability | None:
-    """Return the compute capability of a product by its name, or None where the name alone does not tell."""
+    """Return the compute capability of a product by its name, or None if the name alone does not tell."""
     found = line_of(matrix, product)
     return found.capability if found else None
 
 
 def class_of(matrix: Matrix, product: str) -> str | None:
-    """Return what a product is made for: datacenter, workstation, consumer, embedded; None where it is not known."""
+    """Return what a product is made for: datacenter, workstation, consumer, embedded; None if it is not known."""
     found = line_of(matrix, product)
     return found.kind if found else None
 
 
 def ambiguity_of(matrix: Matrix, product: str) -> SharedName | None:
-    """Return why a name does not tell the compute capability, or None where it is not such a name."""
+    """Return why a name does not tell the compute capability, or None if it is not such a name."""
     return _shared_by(matrix, {plain(product)})
 
 

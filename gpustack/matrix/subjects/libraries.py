@@ -56,7 +56,7 @@ class CudnnRelease(Stated):
     """Releases of cuDNN in one range.
 
     ``cuda`` are majors (11, 12), and minors before CUDA 11 (10.2); ``drivers`` the oldest Linux driver for each.
-    ``oldest_gpu`` is None where no source says it; ``oldest_gpu_cuda11`` where builds for CUDA 11 need a newer one.
+    ``oldest_gpu`` is None if no source says it; ``oldest_gpu_cuda11`` where builds for CUDA 11 need a newer one.
     """
 
     versions: VersionRange
@@ -73,7 +73,7 @@ class CudnnRelease(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NcclRelease(Stated):
-    """One release: the CUDA version inside its wheel and the code in it, by CUDA major, empty where nobody looked."""
+    """One release: the CUDA version inside its wheel and the code in it, by CUDA major, empty if nobody looked."""
 
     version: str = field(metadata=key("nccl"))
     date: str | None = None
@@ -113,7 +113,7 @@ class NcclWheel(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TensorrtRelease(Stated):
-    """One release; ``cuda`` are the toolkits (or majors) it was built with, ``cudnn`` is None where none is needed."""
+    """One release; ``cuda`` are the toolkits (or majors) it was built with, ``cudnn`` is None if none is needed."""
 
     version: str = field(metadata=key("tensorrt"))
     cuda: tuple[str, ...]
@@ -198,7 +198,7 @@ def cudnn_of(matrix: Matrix, version: str) -> CudnnRelease | None:
 
 
 def cudnn_oldest_gpu(matrix: Matrix, version: str, cuda: int | None = None) -> ComputeCapability | None:
-    """Return the oldest GPU that this cuDNN runs on, in its build for a CUDA major; None where nobody says."""
+    """Return the oldest GPU that this cuDNN runs on, in its build for a CUDA major; None if nobody says."""
     release = cudnn_of(matrix, version)
     if release is None:
         return None

@@ -96,7 +96,7 @@ class Implied:
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str | None:
-    """Return a text with what was captured in its braces; None where one of these was not."""
+    """Return a text with what was captured in its braces; None if one of these was not."""
     known = [
         (next((values[name] for name in names.split("|") if values.get(name)), None), SPELLED.get(how, str))
         for names, how in GROUP.findall(text)
@@ -126,9 +126,9 @@ def _texts(values: Mapping[str, object]) -> Mapping[str, str]:
 class Pattern:
     """One message of a program or of the kernel, or what people write, and what it means.
 
-    A word stands in it in lower case, and the expression takes it apart. ``values`` are what it says without saying it,
+    A word is in it in lower case, and the expression takes it apart. ``values`` are what it says without saying it,
     such as the number of an error that it spells out; ``facts`` what it implies of the machine. ``finding`` is the id
-    of the finding that it mostly leads to, None where that depends on everything else.
+    of the finding that it usually leads to, None if that depends on everything else.
     """
 
     kind: str

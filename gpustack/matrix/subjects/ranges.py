@@ -30,13 +30,13 @@ class VersionRange:
 
     @classmethod
     def parse(cls, text: str) -> VersionRange:
-        """Return the range; raises ValueError where the text is no specifier."""
+        """Return the range; raises ValueError if the text is no specifier."""
         if not _PLAIN.fullmatch(text):
             specifiers(text)
         return cls(text)
 
     def holds(self, version: str) -> bool:
-        """Return whether the version is in the range; False where it is no version at all."""
+        """Return whether the version is in the range; False if it is no version at all."""
         return _holds(self.text, version)
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ def version_of(text: str) -> Version | None:
 
 @lru_cache(maxsize=1024)
 def specifiers(text: str) -> SpecifierSet:
-    """Return the bounds of a range; raises ValueError where the text is no specifier."""
+    """Return the bounds of a range; raises ValueError if the text is no specifier."""
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - a report may need none
 
     return SpecifierSet(text)

@@ -32,7 +32,7 @@ def _arch(text: str) -> Iterator[CodeArch]:
     """Yield what PyTorch's TORCH_CUDA_ARCH_LIST means by a word such as 9.0+PTX."""
     capability = ComputeCapability.parse(text.removesuffix("+PTX"))
     if capability is None:
-        raise ValueError(f"{text!r} is no compute capability")
+        raise ValueError(f"{text!r} is not a compute capability")
     yield CodeArch("sm", capability)
     if text.endswith("+PTX"):
         yield CodeArch("compute", capability)
@@ -40,12 +40,16 @@ def _arch(text: str) -> Iterator[CodeArch]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ServingRelease(Stated):
-    """One release of a server; ``archs`` is the GPU code inside, empty where no row states it."""
+    """One release of a server; ``archs`` is the GPU code inside, empty if no row states it.
+
+    ``stub`` is what it pins that no index but NVIDIA's has as a wheel: such a release is not offered.
+    """
 
     version: str
     torch: VersionRange = ANY
     python: VersionRange = ANY
     cuda: CudaVersion | None = None
+    stub: str = ""
     archs: tuple[CodeArch, ...] = field(default=(), metadata=key("archs", _archs))
 
     @property
@@ -55,7 +59,8 @@ class ServingRelease(Stated):
 
     def __str__(self) -> str:
         made = f" and is made for CUDA {self.cuda}" if self.cuda else ""
-        return f"{self.component} {self.version} asks for torch {self.torch.text or 'of any version'}{made}"
+        stub = f"; {self.stub} comes from NVIDIA's index" if self.stub else ""
+        return f"{self.component} {self.version} requires torch {self.torch.text or 'of any version'}{made}{stub}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -106,7 +111,7 @@ class VllmRelease(Stated):
     glibc: str | None = None
 
     def __str__(self) -> str:
-        return f"vllm {self.version} asks for torch {self.torch} and Python {self.python}"
+        return f"vllm {self.version} requires torch {self.torch} and Python {self.python}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -138,7 +143,7 @@ def releases(matrix: Matrix, component: str) -> tuple[ServingRelease, ...]:
 
 
 def release_of(matrix: Matrix, component: str, version: str) -> ServingRelease | None:
-    """Return the release of exactly this version, or None where no row states it."""
+    """Return the release of exactly this version, or None if no row states it."""
     wanted = version_of(version.partition("+")[0])
     found = (one for one in releases(matrix, component) if wanted is not None and version_of(one.version) == wanted)
     return next(found, None)
@@ -150,7 +155,7 @@ def vllm_releases(matrix: Matrix) -> tuple[VllmRelease, ...]:
 
 
 def vllm_of(matrix: Matrix, version: str) -> VllmRelease | None:
-    """Return the vLLM of exactly this version, or None where no row states it."""
+    """Return the vLLM of exactly this version, or None if no row states it."""
     known = generated.release_of(matrix, "vllm", version)
     return _vllm(matrix, known) if known and known.requires is not None else None
 
@@ -166,6 +171,6 @@ def _vllm(matrix: Matrix, known: generated.Release) -> VllmRelease:
 
 
 def vllm_floor(matrix: Matrix, version: str) -> VllmFloor | None:
-    """Return the lowest GPU of a release of vLLM, or None where no row states it."""
+    """Return the lowest GPU of a release of vLLM, or None if no row states it."""
     floors = matrix.rows("vllm", "gpus", VllmFloor)
     return next((one for one in floors if one.versions.holds(version)), None)

@@ -66,7 +66,7 @@ class Term(Named):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NumberLeads(Stated):
-    """The findings that a number of a family (cuda, nvml, xid …) mostly leads to, the likeliest first."""
+    """The findings that a number of a family (cuda, nvml, xid …) usually leads to, the likeliest first."""
 
     family: str = field(metadata=key("table"))
     number: int = field(metadata=key("code"))
@@ -104,7 +104,7 @@ def terms(matrix: Matrix) -> tuple[Term, ...]:
 
 
 def leads_of(matrix: Matrix, table: str, number: int) -> tuple[str, ...]:
-    """Return the ids of the findings that this number mostly leads to; none where no row says it."""
+    """Return the ids of the findings that this number usually leads to; none where no row says it."""
     rows = matrix.rows("terms", "leads", NumberLeads)
     return next((one.findings for one in rows if (one.family, one.number) == (table, number)), ())
 
@@ -115,5 +115,5 @@ def places(matrix: Matrix) -> tuple[Place, ...]:
 
 
 def place_of(matrix: Matrix, finding: str) -> Place | None:
-    """Return where a finding belongs, or None where no row says it."""
+    """Return where a finding belongs, or None if no row says it."""
     return next((one for one in places(matrix) if one.finding == finding), None)

@@ -30,7 +30,7 @@ class Toolkit(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Release(Stated):
-    """One release of the toolkit; ``driver`` is None where only the ``branch`` of the driver is published."""
+    """One release of the toolkit; ``driver`` is None if only the ``branch`` of the driver is published."""
 
     version: str = field(metadata=key("cuda"))
     cuda: CudaVersion
@@ -138,7 +138,7 @@ def releases(matrix: Matrix) -> tuple[Release, ...]:
 
 
 def release_of(matrix: Matrix, version: str) -> Release | None:
-    """Return one release by its full version (12.8.1), or None where the matrix does not know it."""
+    """Return one release by its full version (12.8.1), or None if the matrix does not know it."""
     return next((one for one in releases(matrix) if one.version == version), None)
 
 
@@ -158,7 +158,7 @@ def targets(matrix: Matrix) -> tuple[Target, ...]:
 
 
 def target_of(matrix: Matrix, cuda: CudaVersion) -> Target | None:
-    """Return what a minor version of the toolkit compiles for, or None where the matrix does not know it."""
+    """Return what a minor version of the toolkit compiles for, or None if the matrix does not know it."""
     return next((one for one in targets(matrix) if one.cuda == cuda), None)
 
 
@@ -211,7 +211,7 @@ def packaged_gcc(matrix: Matrix, distribution: str | None, release: str | None, 
 
 
 def compilers_of(matrix: Matrix, cuda: str) -> HostCompilers | None:
-    """Return what a CUDA version (12.8 or 12.8.93) accepts; None where the matrix knows no row of its minor."""
+    """Return what a CUDA version (12.8 or 12.8.93) accepts; None if the matrix knows no row of its minor."""
     wanted = numbers(cuda)[:3]
     by_build = wanted[2:] >= (FIRST_BUILD,)
     same = [one for one in compilers(matrix) if one.cuda[:2] == wanted[:2]]
@@ -221,5 +221,5 @@ def compilers_of(matrix: Matrix, cuda: str) -> HostCompilers | None:
 
 
 def first_cuda(matrix: Matrix, gcc: int) -> HostCompilers | None:
-    """Return the oldest CUDA version that accepts this major of GCC, or None where none does."""
+    """Return the oldest CUDA version that accepts this major of GCC, or None if none does."""
     return next((one for one in compilers(matrix) if one.takes_gcc(gcc)), None)

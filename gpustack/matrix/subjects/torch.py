@@ -23,7 +23,7 @@ _KIND = re.compile(r"cpu|xpu|cu|rocm")
 
 def _version(text: str) -> str:
     if not numbers(text):
-        raise ValueError(f"{text!r} is no version")
+        raise ValueError(f"{text!r} is not a version")
     return text
 
 
@@ -31,7 +31,7 @@ def _version(text: str) -> str:
 class Release(Stated):
     """One release on the package index.
 
-    ``tag`` is the build that the index serves for Linux x86-64, ``aarch64`` that for Linux on ARM; None where no source
+    ``tag`` is the build that the index serves for Linux x86-64, ``aarch64`` that for Linux on ARM; None if no source
     says which. ``pythons`` are those with a wheel for Linux x86-64. ``pins`` are what that wheel requires, by library.
     """
 
@@ -69,7 +69,7 @@ class Minor(Stated):
 class Build:
     """One build of one release for one platform, by its tag on PyTorch's own index (cu128, rocm6.3, xpu, cpu).
 
-    ``archs`` is the GPU code inside, empty where no source says; ``code`` is the row that states it.
+    ``archs`` is the GPU code inside, empty if no source says; ``code`` is the row that states it.
     """
 
     version: str
@@ -174,7 +174,7 @@ def releases(matrix: Matrix) -> tuple[Release, ...]:
 
 
 def release_of(matrix: Matrix, version: str) -> Release | None:
-    """Return the release of this version (2.7.1, 2.7.1+cu126), or None where the matrix does not know it."""
+    """Return the release of this version (2.7.1, 2.7.1+cu126), or None if the matrix does not know it."""
     wanted = version.partition("+")[0].strip()
     return next((one for one in releases(matrix) if one.version == wanted), None)
 
@@ -203,7 +203,7 @@ def builds_of(matrix: Matrix, version: str, platform: str = LINUX) -> tuple[Buil
 
 
 def build_of(matrix: Matrix, version: str, tag: str, platform: str = LINUX) -> Build | None:
-    """Return one build by its tag (cu128), or None where it is not offered or not known."""
+    """Return one build by its tag (cu128), or None if it is not offered or not known."""
     return next((one for one in builds_of(matrix, version, platform) if one.tag == tag), None)
 
 

@@ -44,7 +44,7 @@ class TorchPin(Stated):
     python: VersionRange = ANY
 
     def __str__(self) -> str:
-        return f"{self.component} {self.version} asks for torch {self.torch.text or 'of any version'}"
+        return f"{self.component} {self.version} requires torch {self.torch.text or 'of any version'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -115,7 +115,7 @@ class TritonPin(Stated):
     triton: VersionRange
 
     def __str__(self) -> str:
-        return f"torch {self.torch} asks for triton {self.triton}"
+        return f"torch {self.torch} requires triton {self.triton}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -161,7 +161,7 @@ def flash_wheels(matrix: Matrix) -> tuple[FlashWheels, ...]:
 
 
 def flash_wheels_of(matrix: Matrix, version: str) -> FlashWheels | None:
-    """Return the wheels of a release of flash-attn (post releases are the same), or None where no row states it."""
+    """Return the wheels of a release of flash-attn (post releases are the same), or None if no row states it."""
     return next((one for one in flash_wheels(matrix) if _base(one.version) == _base(version)), None)
 
 
@@ -171,7 +171,7 @@ def xformers(matrix: Matrix) -> tuple[TorchPin, ...]:
 
 
 def xformers_of(matrix: Matrix, version: str) -> TorchPin | None:
-    """Return the release of xFormers of exactly this version, or None where no row states it."""
+    """Return the release of xFormers of exactly this version, or None if no row states it."""
     known = generated.release_of(matrix, "xformers", version)
     return _torch_pin(known) if known else None
 
@@ -182,7 +182,7 @@ def torch_pins(matrix: Matrix, component: str) -> tuple[TorchPin, ...]:
 
 
 def torch_pin_of(matrix: Matrix, component: str, version: str) -> TorchPin | None:
-    """Return the pin of exactly this release, or None where no row states it."""
+    """Return the pin of exactly this release, or None if no row states it."""
     wanted = version_of(version.partition("+")[0])
     return next((one for one in torch_pins(matrix, component) if wanted and version_of(one.version) == wanted), None)
 
@@ -201,7 +201,7 @@ def bitsandbytes(matrix: Matrix) -> tuple[BitsandbytesRelease, ...]:
 
 
 def bitsandbytes_of(matrix: Matrix, version: str) -> BitsandbytesRelease | None:
-    """Return the release of bitsandbytes of exactly this version, or None where no row states it."""
+    """Return the release of bitsandbytes of exactly this version, or None if no row states it."""
     wanted = version_of(version.partition("+")[0])
     return next((one for one in bitsandbytes(matrix) if wanted is not None and version_of(one.version) == wanted), None)
 
@@ -239,7 +239,7 @@ def _base(version: str) -> str:
 
 
 def triton_floor_of(matrix: Matrix, version: str) -> TritonFloor | None:
-    """Return the lowest GPU of a release of Triton, or None where no row states it."""
+    """Return the lowest GPU of a release of Triton, or None if no row states it."""
     floors = matrix.rows("compilers", "triton_floors", TritonFloor)
     return next((one for one in floors if one.versions.holds(version)), None)
 

@@ -21,11 +21,11 @@ from gpustack.collect import targets
 from gpustack.collect.subprocesses import Door
 from gpustack.errors import InputError, NothingSeenError, UsageError
 from gpustack.matrix import Matrix
-from gpustack.model.trace import Figure
+from gpustack.model.trace import Figure, Trace
 from gpustack.trace.counting import cache
 from gpustack.trace.frameworks.chain import there
 from gpustack.trace.frameworks.heard import Heard
-from gpustack.trace.models import build
+from gpustack.trace.models import Model, build
 from gpustack.trace.ops import kind
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from gpustack.bench.results import Opened
     from gpustack.model.bench import Device
     from gpustack.model.report import Report
-    from gpustack.model.trace import Trace
-    from gpustack.trace.models import Model
     from gpustack.trace.steps import Asked, Progress
 
 PROGRAM = Path(__file__).parent / "children" / "traced_model.py"

@@ -39,12 +39,6 @@ MODULES = ("updates/dkms", "extra", "kernel/drivers/video", "kernel/drivers/vide
 DEVICES = ("dev/nvidiactl", "dev/dxg", PROC_DRIVER)
 SITE = re.compile(r"^(.*/(?:site|dist)-packages)/(.+)$")
 EXPECTED = ("libcudnn", "libcublasLt", "libcudart", "libcuda")
-LAYER_OF = {
-    "libcudnn": Layer.LIBRARY,
-    "libcublasLt": Layer.LIBRARY,
-    "libcudart": Layer.RUNTIME,
-    "libcuda": Layer.DRIVER,
-}
 TENSOR = re.compile(
     r"nvjet_|tensorop|_tensor\d+x\d+x\d+|wgmma|hmma|imma|[_:](?:[shi]|bf)(?:884|1688|16816|16832|161616)(?:gemm|fprop|cudnn|_)"
 )
@@ -118,7 +112,7 @@ def _with_missing(found: Sequence[Loaded]) -> Iterator[Loaded]:
     """Yield the libraries with a word for each that could be expected and is not there, in its place."""
     names = {one.name for one in found}
     absent = [
-        Loaded(layer=LAYER_OF[name], name=name, missing="not loaded as a file of its own by this run")
+        Loaded(layer=LAYERS[name.removeprefix("lib")], name=name, missing="not loaded as a file of its own by this run")
         for name in EXPECTED
         if name not in names
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack.errors import NothingSeenError
 from gpustack.model.bench import Device
-from gpustack.model.difference import Launching
+from gpustack.model.difference import Check, Launching
 from gpustack.model.facts import Layer
 from gpustack.model.reading import made
 from gpustack.model.trace import (
@@ -33,7 +33,6 @@ from gpustack.trace.ops import decode
 from gpustack.trace.steps import NAMES, Account, failed, needing, short
 
 if TYPE_CHECKING:
-    from gpustack.model.difference import Check
     from gpustack.model.report import Report
     from gpustack.trace.frameworks import Limits
 

@@ -27,7 +27,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from gpustack.bench import setting, suite
-from gpustack.bench.child import OUT_OF_MEMORY, QUICK, Outlet, measure, opened
+from gpustack.bench.child import OUT_OF_MEMORY, QUICK, Desk, Outlet, measure, opened
 from gpustack.bench.lab import SkipError
 from gpustack.bench.listening import start
 from gpustack.collect.subprocesses import Door
@@ -36,7 +36,6 @@ from gpustack.trace.gpu.heard import Heard
 from gpustack.trace.models import build
 
 if TYPE_CHECKING:
-    from gpustack.bench.child import Desk
     from gpustack.model.trace import Trace
     from gpustack.trace.steps import Asked, Progress
 
@@ -100,12 +99,13 @@ def main(asked: Mapping[str, Any]) -> None:
 
 def _traced(asked: Mapping[str, Any], precision: str, desk: Desk) -> bool:
     """Tell the story and its figures; tell whether the context is still good."""
-    from gpustack.trace.gpu.figures import everything, shown  # noqa: PLC0415 - numpy and cuda are there now
+    from gpustack.trace.gpu.figures import everything  # noqa: PLC0415 - numpy and cuda are there now
     from gpustack.trace.gpu.story import stage_for, tell  # noqa: PLC0415
     from gpustack.trace.models import build  # noqa: PLC0415
 
     model = build(asked["model"], asked["size"], precision)
-    desk.outlet.say("measured", {"what": "subject", **shown(model)})
+    known = {"model": model.name, "size": model.size, "precision": model.precision}
+    desk.outlet.say("measured", {"what": "subject", **known})
     with ExitStack() as stack:
         stage = stage_for(desk, model, stack)
         try:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.bench.timing import PATIENCE_NS, WAIT
-from gpustack.trace.gpu.plan import FILE, Launch, Multiply, Work, number, plan
-from gpustack.trace.models import Role
+from gpustack.trace.gpu.plan import FILE, Launch, Multiply, Plan, Work, number, plan
+from gpustack.trace.models import Model, Role
 from gpustack.trace.ops import encode
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from gpustack.bench.child import Desk
     from gpustack.bench.cublaslt import Product
     from gpustack.bench.lab import Lab
-    from gpustack.trace.gpu.plan import Plan
-    from gpustack.trace.models import Model
     from gpustack.trace.reference import Array
     from gpustack.trace.steps import Telling
 

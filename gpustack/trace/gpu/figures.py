@@ -1,4 +1,10 @@
-"""What is repeated after the story: medians of layers, copies and launches, overlap, and other batches."""
+"""What is repeated after the story: medians of layers, copies and launches, overlap, and other batches.
+
+For the overlap the batch goes in chunks through two streams in turn: every chunk is copied in, computed and copied out.
+On one stream that is one thing after the other; on two, with memory of its own each, the link brings the next chunk
+while the multiprocessors work on this one. Both are timed by events, behind a gate, so that what the host takes to
+enqueue does not show.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +20,29 @@ from gpustack.bench.child import OUT_OF_MEMORY, QUICK
 from gpustack.bench.cublaslt import CublasLtError
 from gpustack.bench.lab import SkipError
 from gpustack.bench.timing import fitting, sample
-from gpustack.model.difference import BatchTime, Launching
+from gpustack.model.difference import BatchTime, Launching, Overlap
 from gpustack.model.trace import Figure
 from gpustack.trace.counting import layers
 from gpustack.trace.gpu.launched import launched
-from gpustack.trace.gpu.overlap import chunks, overlap
 from gpustack.trace.gpu.story import checked, flow, sized, timed
 from gpustack.trace.ops import encode, made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import TypeAlias
+
+    from cuda.core import Stream  # pyright: ignore[reportAttributeAccessIssue] - as in the bench's card
 
     from gpustack.bench.card import Memory
     from gpustack.trace.gpu.device import Run, Runner, Stage
-    from gpustack.trace.models import Model
+
+    Lane: TypeAlias = tuple[Runner, Stream]
 
 PASSES, REST = 15, 0.03  # with rests as long as the bench takes between its products: the power limit has no time
 LONGEST = 2.0  # seconds for one kind of figure
 ROUNDS, ROUND = 7, 0.02
+CHUNKS = (8, 4, 2)  # the first that divides the batch
+STREAMS, TURNS = 2, 5
 HARMLESS = (ArithmeticError, RefusedError, CublasLtError, SkipError)
 
 
@@ -138,12 +149,76 @@ def _kernels(stage: Stage) -> None:
 def _overlap(stage: Stage) -> None:
     """Say how copies and kernels go on at the same time, and that the answer is right all the same."""
     if chunks(stage.model.batch) == 1:
-        stage.telling.say("without", name="overlap", reason=f"a batch of {stage.model.batch} cannot be cut")
+        stage.telling.say("without", name="overlap", reason=f"a batch of {stage.model.batch} cannot be split")
         return
     ctypes.memset(stage.answer.address, 0xFF, stage.model.output.count * stage.model.width)
     seen = overlap(stage, stage.answer)
     stage.telling.say("check", row=asdict(checked(stage, stage.answer, "output, overlapped")))
     stage.telling.say("overlap", **asdict(seen))
+
+
+def chunks(batch: int) -> int:
+    """Return into how many chunks a batch is cut; one where it cannot be."""
+    return next((count for count in CHUNKS if batch % count == 0), 1)
+
+
+def overlap(stage: Stage, held: Memory) -> Overlap:
+    """Return the times of both; the output of the overlapped run lies in ``held`` afterwards."""
+    count = chunks(stage.model.batch)
+    with ExitStack() as stack:
+        lanes = [_lane(stage, stage.model.batch // count, stack) for _ in range(STREAMS)]
+        for runner, stream in lanes:
+            runner()
+            stream.sync()
+        serial = median(_turns(stage, lanes[:1], held) for _ in range(TURNS))
+        copies = median(_turns(stage, lanes[:1], held, kernels=False) for _ in range(TURNS))
+        at_once = median(_turns(stage, lanes, held) for _ in range(TURNS))
+    return Overlap(
+        serial_seconds=serial,
+        overlapped_seconds=at_once,
+        chunks=count,
+        streams=STREAMS,
+        copy_seconds=copies,
+        compute_seconds=max(0.0, serial - copies),
+        note=f"a chunk has {stage.model.batch // count} of the inputs: copied in, computed, output copied out",
+    )
+
+
+def _turns(stage: Stage, lanes: Sequence[Lane], held: Memory, *, kernels: bool = True) -> float:
+    """Return the seconds from the first copy to the last, of all chunks in turn on these streams."""
+    card, model = stage.card, lanes[0][0].model
+    begin, end, done = card.event(), card.event(), card.event()
+    source = stage.pinned.address + stage.arena.places[stage.model.input.name]
+    each, back = model.input.count * model.width, model.output.count * model.width
+
+    def enqueue() -> None:
+        card.record(begin)
+        for _, stream in lanes:
+            stream.wait(begin)
+        for number in range(stage.model.batch // model.batch):
+            runner, stream = lanes[number % len(lanes)]
+            card.to_device(runner.addresses[model.input.name], source + number * each, each, stream)
+            if kernels:
+                runner()
+            card.to_host(held.address + number * back, runner.addresses[model.output.name], back, stream)
+        for _, stream in lanes:
+            over = card.event()
+            stream.record(over)
+            card.after(over)
+        card.record(end)
+
+    stage.gate.through(enqueue, done)
+    return card.seconds(begin, end)
+
+
+def _lane(stage: Stage, batch: int, stack: ExitStack) -> Lane:
+    """Return a stream with a model for so many inputs, made ready on the card's own, where our timer stands."""
+    card = stage.card
+    runner = sized(stage, batch, stack.enter_context(card.memory(stage.runner.workspace.size)), stack)
+    card.settle()
+    runner.stream = stream = card.another()
+    runner.prepare(lambda _work, _ways: 0)
+    return runner, stream
 
 
 def _batch(stage: Stage, batch: int) -> None:
@@ -207,8 +282,3 @@ def _latency(stage: Stage, run: Run) -> float:
         stage.card.settle()
         times.append(time.perf_counter() - begun)
     return median(times)
-
-
-def shown(model: Model) -> dict[str, object]:
-    """Return what the parent must know to build the same model."""
-    return {"model": model.name, "size": model.size, "precision": model.precision}

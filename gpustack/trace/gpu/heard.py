@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack.bench import results, suite
 from gpustack.errors import NothingSeenError
-from gpustack.model.bench import Mark
+from gpustack.model.bench import Mark, Result
 from gpustack.model.difference import BatchTime, Check, Launching, Overlap
 from gpustack.model.reading import made
-from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, TensorLayer, Trace
+from gpustack.model.trace import Figure, Ground, KernelLaunch, Moment, State, Step, TensorLayer, Trace
 from gpustack.trace.counting import USUAL_LAUNCH, cache, place, subject, under
 from gpustack.trace.failing import step_failed as failing
 from gpustack.trace.failing import wrong
@@ -21,7 +21,6 @@ from gpustack.trace.steps import NAMES, Account, failed, short
 if TYPE_CHECKING:
     from gpustack.bench.listening import Line
     from gpustack.bench.results import Opened
-    from gpustack.model.bench import Result
     from gpustack.model.report import Finding
 
 LAST, FLOW = 7, 5
@@ -97,15 +96,7 @@ class Heard(Account):
         number = int(said["number"])
         if number == LAST and self.begun is not None:
             self.wall = self.clock() - self.begun
-        self.steps[number] = Step(
-            number=number,
-            name=str(said["name"]),
-            status=State.DONE,
-            seconds=float(said["seconds"]),
-            figures=tuple(made(row, Figure) for row in said["figures"]),
-            why=tuple(map(str, said["why"])),
-            libraries=tuple(made(row, Loaded) for row in said["libraries"]),
-        )
+        self.steps[number] = made({**said, "status": State.DONE.value}, Step)
 
     def _kernels(self, said: Mapping[str, Any]) -> None:
         """Take the kernels; those of libraries are told a second time, when more is known of them."""

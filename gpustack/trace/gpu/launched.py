@@ -10,11 +10,11 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.bench.calls import LIBRARY as LIBCUDA
-from gpustack.bench.calls import THIS_THREAD, RefusedError
+from gpustack.bench.calls import RefusedError, graph_of, must
 from gpustack.model.trace import WARP, KernelLaunch
 from gpustack.trace.gpu.plan import FILE, Grid, Launch, Multiply, Work
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpustack.trace.gpu.device import Run, Runner
 
 KERNEL_NODE = 0
-THREADS_AT_MOST, SHARED, REGISTERS = 0, 1, 4  # CUfunction_attribute
+SHARED, REGISTERS = 1, 4  # CUfunction_attribute
 NAME = 200
 LIBRARY = "cuBLASLt"
 
@@ -44,42 +44,25 @@ class _Params(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
-    """A captured graph: its handle, how many nodes it has, and the kernels among them."""
-
-    nodes: int
-    kernels: tuple[KernelLaunch, ...]
-
-
-def kernels(enqueue: Callable[[], None], stream: int) -> Captured:
+def kernels(enqueue: Callable[[], None], stream: int) -> list[KernelLaunch]:
     """Return the kernels of what this enqueues, which is not run; raises RefusedError where the driver refuses."""
-    library, ordered, graph = ctypes.CDLL(LIBCUDA), ctypes.c_void_p(stream), ctypes.c_void_p()
-    _must(library, "cuStreamBeginCapture_v2", ordered, ctypes.c_int(THIS_THREAD))
-    try:
-        enqueue()
-    finally:
-        _must(library, "cuStreamEndCapture", ordered, ctypes.byref(graph))
-    try:
-        count = ctypes.c_size_t()
-        _must(library, "cuGraphGetNodes", graph, None, ctypes.byref(count))
+    library, count = ctypes.CDLL(LIBCUDA), ctypes.c_size_t()
+    with graph_of(library, enqueue, stream) as graph:
+        must(library, "cuGraphGetNodes", graph, None, ctypes.byref(count))
         nodes = (ctypes.c_void_p * count.value)()
-        _must(library, "cuGraphGetNodes", graph, nodes, ctypes.byref(count))
-        seen = [_node(library, ctypes.c_void_p(node)) for node in nodes]
-        return Captured(nodes=count.value, kernels=tuple(node for node in seen if node))
-    finally:
-        _must(library, "cuGraphDestroy", graph)
+        must(library, "cuGraphGetNodes", graph, nodes, ctypes.byref(count))
+        return list(filter(None, (_node(library, ctypes.c_void_p(node)) for node in nodes)))
 
 
 def _node(library: ctypes.CDLL, node: ctypes.c_void_p) -> KernelLaunch | None:
     kind, params = ctypes.c_int(), _Params()
-    _must(library, "cuGraphNodeGetType", node, ctypes.byref(kind))
+    must(library, "cuGraphNodeGetType", node, ctypes.byref(kind))
     if kind.value != KERNEL_NODE:
         return None
-    _must(library, "cuGraphKernelNodeGetParams_v2", node, ctypes.byref(params))
+    must(library, "cuGraphKernelNodeGetParams_v2", node, ctypes.byref(params))
     function = ctypes.c_void_p(params.function)
     if not function.value:
-        _must(library, "cuKernelGetFunction", ctypes.byref(function), ctypes.c_void_p(params.kernel))
+        must(library, "cuKernelGetFunction", ctypes.byref(function), ctypes.c_void_p(params.kernel))
     x, y, z, wide, high, deep = params.sizes
     return _asked(library, function, (x, y, z), (wide, high, deep), params.shared)
 
@@ -117,15 +100,6 @@ def _name(library: ctypes.CDLL, function: ctypes.c_void_p) -> str:
     return "" if refused or not said.value else said.value.decode("utf-8", "replace")[:NAME]
 
 
-def _must(library: ctypes.CDLL, name: str, *given: object) -> None:
-    try:
-        code = getattr(library, name)(*given)
-    except AttributeError as error:
-        raise RefusedError(f"this driver has no {name}") from error
-    if code:
-        raise RefusedError(f"{name} answered {code}")
-
-
 def launched(card: Card, runner: Runner, *, library_too: bool) -> list[KernelLaunch]:
     """Return a row for each kernel of one pass, in the order in which they run.
 
@@ -138,10 +112,10 @@ def _rows(card: Card, runner: Runner, work: Work, run: Run | None) -> list[Kerne
     if isinstance(work, Launch):
         return [_own(card, work)]
     try:
-        nodes = kernels(run, card.stream).kernels if run else ()
+        nodes = kernels(run, card.stream) if run else []
     except RefusedError:  # an older driver, which does not tell
-        nodes = ()
-    nodes = nodes or (KernelLaunch(name="", layer="", made_by=""),)
+        nodes = []
+    nodes = nodes or [KernelLaunch(name="", layer="", made_by="")]
     return [_product(card, work, runner.chosen[work.layer], node) for node in nodes]
 
 

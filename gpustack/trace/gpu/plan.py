@@ -100,7 +100,7 @@ def plan(model: Model) -> Plan:
                 kept[padded(op)] = math.prod(model.shape(op.out)[3:]) * _padded(op, model)
     largest = max([one.count for one in model.tensors] + list(scratch.values()))
     if largest >= MOST:
-        raise UsageError(f"a tensor of {model.name} has {largest} numbers: too many; take a smaller --size")
+        raise UsageError(f"a tensor of {model.name} has {largest} numbers: too many; use a smaller --size")
     return Plan(once=tuple(once), passes=tuple(passes), kept=kept, scratch=scratch)
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gpustack.bench.calls import captured
-from gpustack.bench.child import TRIAL
+from gpustack.bench.child import TRIAL, Desk
 from gpustack.bench.timing import WAIT, fitting
 from gpustack.model.trace import CHECKED, LINK, Moment
 from gpustack.trace import failing, reference
@@ -21,19 +21,16 @@ from gpustack.trace.frameworks.chain import mapped
 from gpustack.trace.gpu.device import Gate, Products, Run, Runner, Stage, fill, lay, workspace
 from gpustack.trace.gpu.launched import launched
 from gpustack.trace.gpu.plan import FILE, Launch, Multiply
-from gpustack.trace.models import build
+from gpustack.trace.models import Model, build
 from gpustack.trace.ops import decode
-from gpustack.trace.steps import Telling
+from gpustack.trace.steps import Page, Telling
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from gpustack.bench.card import Memory
-    from gpustack.bench.child import Desk
     from gpustack.bench.cublaslt import Product
     from gpustack.model.difference import Check
-    from gpustack.trace.models import Model
-    from gpustack.trace.steps import Page
 
 WAYS = 8  # of each product are tried
 
@@ -112,7 +109,7 @@ def _ready(stage: Stage, page: Page) -> None:
     begun = clock()
     runner()
     card.settle()
-    page.figure("first pass", clock() - begun, "s", "after each launch was made ready and run once")
+    page.figure("first pass", clock() - begun, "s", "after each launch was prepared and run once")
     _graph(stage, page)
     page.libraries += mapped(versions={"cublasLt": str(library.get("library_version", "")) or None})
 
@@ -135,7 +132,7 @@ def _graph(stage: Stage, page: Page) -> None:
 def chosen(stage: Stage, work: Multiply, ways: list[tuple[Product, Run]]) -> int:
     """Return the place of the fastest of several ways to make a product, by a short train of each."""
     if not ways:
-        stage.desk.lab.skip(f"cuBLASLt knows no way to make {work.layer} on this GPU")
+        stage.desk.lab.skip(f"cuBLASLt has no way to compute {work.layer} on this GPU")
     times = []
     for _, run in ways:
         stage.desk.timer.first(run)

@@ -36,7 +36,7 @@ WHEELS = {
 
 
 def maps(libraries: dict[str, bool]) -> str:
-    """Give /proc/PID/maps with two mappings of each library and some that are none."""
+    """Return /proc/PID/maps with two mappings of each library and some that are none."""
     rows = ["7f00-7f01 rw-s 00000000 00:05 12 /dev/nvidia0", "7f02-7f03 rw-p 00000000 00:00 0 [heap]"]
     for path, gone in libraries.items():
         rows += [
@@ -58,7 +58,7 @@ def process(
     group: int = 0,
     readable: bool = True,
 ) -> dict[str, Any]:
-    """Give the files of one process."""
+    """Return the files of one process."""
     at = f"/proc/{pid}"
     stat = f"{pid} ({name}) {state} {parent} {group or pid} {pid} 0 -1 0 0 0 0 0 7 3 0 0 20 0 1 0 100\n"
     return {
@@ -78,7 +78,7 @@ class Told(ToldHost):
     """A told machine whose folders may be closed to us."""
 
     def list(self, folder: str, most: int | None = None) -> list[str]:  # noqa: ARG002 - told at once
-        """Give the told names, or note that the folder is closed."""
+        """Return the told names, or note that the folder is closed."""
         held = self.files.get(folder)
         if isinstance(held, OSError):
             self._note("list", folder, held)
@@ -87,12 +87,12 @@ class Told(ToldHost):
 
 
 def opened(pid: int, *paths: str) -> dict[str, str]:
-    """Give the links of what a process holds open."""
+    """Return the links of what a process holds open."""
     return {f"/proc/{pid}/fd/{number}": path for number, path in enumerate(("/dev/null", *paths))}
 
 
 def nvml(listed: dict[str, list[tuple[int, int | None]]], *, fails: Exception | None = None) -> dict[str, Any]:
-    """Give a libnvidia-ml and a pynvml that list these processes with their MiB on one GPU."""
+    """Return a libnvidia-ml and a pynvml that list these processes with their MiB on one GPU."""
 
     def init() -> None:
         if fails:
@@ -114,7 +114,7 @@ def nvml(listed: dict[str, list[tuple[int, int | None]]], *, fails: Exception | 
 
 
 def look(files: dict[str, Any], links: dict[str, str] | None = None, **said: Any) -> Any:  # noqa: ANN401 - a probe's answer
-    """Give the probe's answer and the host that it looked at."""
+    """Return the probe's answer and the host that it examined."""
     devices = said.pop("devices", {})
     host = Told({**PASSWD, **files}, links=links, devices=devices, row=ROW, **said)
     return PROBE["probe"](host), host

@@ -26,7 +26,7 @@ SECRETS = ("sk-abcdef", "hf_abc", "hunter22", "0123456789abcdef0123", "example.o
 
 
 def facts() -> Facts:
-    """Give the facts of a machine on which everybody is careless."""
+    """Return the facts of a machine on which everybody is careless."""
     files: dict[str, str | bytes | OSError] = {"/dev/nvidia0": "", "/etc/passwd": "adalovelace:x:0:0::/:/bin/sh\n"}
     links = {}
     for pid, line in enumerate(ARGUMENTS, 4_000_100):

@@ -27,14 +27,14 @@ NAME = "libze_loader.so.1"
 
 @pytest.fixture(scope="session")
 def folder(compile_library: Callable[..., Path]) -> Path:
-    """Give the folder of a stand-in loader."""
+    """Return the folder of a stand-in loader."""
     library = compile_library("libze_doctor.c", f"{NAME}.28.2")
     (library.parent / NAME).symlink_to(library.name)
     return library.parent
 
 
 def reply_of(folder: Path, **environ: str) -> Reply:
-    """Give what the child answers whose loader looks in the folder first."""
+    """Return what the child answers whose loader looks in the folder first."""
     task = Task(
         argv=(sys.executable, "-I", "-S", str(assets.PROBES)),
         environ={"LD_LIBRARY_PATH": str(folder), **environ},
@@ -156,7 +156,7 @@ def test_only_a_number_of_intels_own_is_a_build(number: int) -> None:
 
 
 def count_one(count: Any, room: Any) -> int:  # noqa: ANN401 - ctypes' pointers have no public type
-    """Give one handle, as the loader does."""
+    """Return one handle, as the loader does."""
     count._obj.value = 1  # noqa: SLF001 - what a C function would write to
     if room is not None:
         room[0] = 4096

@@ -29,7 +29,7 @@ UUID = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
 
 
 def placed(library: Path) -> Path:
-    """Give the folder of a library, after linking to it by the name that the loader asks for."""
+    """Return the folder of a library, after linking to it by the name that the loader asks for."""
     link = library.parent / "libcuda.so.1"
     link.unlink(missing_ok=True)
     link.symlink_to(library.name)
@@ -38,12 +38,12 @@ def placed(library: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def folder(compile_library: Callable[..., Path]) -> Path:
-    """Give the folder of a stand-in driver."""
+    """Return the folder of a stand-in driver."""
     return placed(compile_library("libcuda_doctor.c", NAME))
 
 
 def reply_of(folder: Path, environ: Mapping[str, str] | None = None, seconds: float = 5.0) -> Reply:
-    """Give what the child answers whose loader looks in the folder first."""
+    """Return what the child answers whose loader looks in the folder first."""
     task = Task(
         argv=(sys.executable, "-I", "-S", str(assets.PROBES)),
         environ={"LD_LIBRARY_PATH": str(folder), **(environ or {})},
@@ -55,7 +55,7 @@ def reply_of(folder: Path, environ: Mapping[str, str] | None = None, seconds: fl
 
 
 def answer_of(folder: Path, **environ: str) -> dict[str, Any]:
-    """Give the one instance that the child tells of."""
+    """Return the one instance that the child tells of."""
     reply = reply_of(folder, environ)
     assert reply.failure is None
     assert reply.answer is not None

@@ -21,7 +21,7 @@ MISSING = "libnvidia-ml.so.1: cannot open shared object file: No such file or di
 
 
 def answer_of(folder: Path) -> dict[str, Any]:
-    """Give what a child tells whose loader looks in the folder first."""
+    """Return what a child tells whose loader looks in the folder first."""
     environ = {"LD_LIBRARY_PATH": str(folder)}
     task = Task(argv=(sys.executable, "-I", "-S", str(assets.PROBES)), environ=environ, systems=(SYSTEM,))
     door = Door()

@@ -152,7 +152,7 @@ def test_a_hang_or_a_crash_costs_one_answer_and_no_other(
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a busy machine the time to end what has closed its output."""
+    """Return a busy machine the time to end what has closed its output."""
     monkeypatch.setattr(workers, "GRACE", 5.0)
 
 

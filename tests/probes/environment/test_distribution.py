@@ -64,7 +64,7 @@ def test_in_a_real_python_that_is_not_ours(tmp_path: Path) -> None:
 
 
 def asked(files: dict[str, str | bytes | OSError], **row: object) -> list[dict[str, object]]:
-    """Give what the probe says of these files, asked by a row with these data."""
+    """Return what the probe says of these files, asked by a row with these data."""
     found: list[dict[str, object]] = probe(ToldHost(files, python=PYTHON, row={"id": "x", **row}))
     return found
 

@@ -30,18 +30,18 @@ OLD, NEW = "nvidia-nccl-cu11", "nvidia-nccl-cu12"
 
 
 def summed(content: str) -> str:
-    """Give the sum of a file as a RECORD has it."""
+    """Return the sum of a file as a RECORD has it."""
     return base64.urlsafe_b64encode(hashlib.sha256(content.encode()).digest()).decode().rstrip("=")
 
 
 def wheel(name: str, version: str, files: dict[str, str], *, size: bool = True) -> dict[str, str | bytes | OSError]:
-    """Give the RECORD of a wheel that brings these files."""
+    """Return the RECORD of a wheel that brings these files."""
     lines = [f"{path},sha256={summed(held)},{len(held) if size else ''}\n" for path, held in files.items()]
     return {f"{SITE}/{name.replace('-', '_')}-{version}.dist-info/RECORD": "".join(lines)}
 
 
 def told(*records: dict[str, str | bytes | OSError], **files: str) -> dict[str, Any]:
-    """Give what the probe says of a Python with these wheels, and these files on the disk."""
+    """Return what the probe says of a Python with these wheels, and these files on the disk."""
     held = {name: content for record in records for name, content in record.items()}
     host = ToldHost({**held, **{f"{SITE}/{path}": content for path, content in files.items()}}, python=PYTHON)
     found: dict[str, Any] = PACKAGES["probe"](host)

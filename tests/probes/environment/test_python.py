@@ -1,4 +1,4 @@
-"""The Python that is looked at is told as it tells itself."""
+"""The Python that is examined is told as it tells itself."""
 
 from __future__ import annotations
 

@@ -111,16 +111,16 @@ class Array:
         self.rows = rows
 
     def block_until_ready(self) -> Array:
-        """Give itself: nothing is done in the background here."""
+        """Return itself: nothing is done in the background here."""
         return self
 
     def tolist(self) -> list[list[int]]:
-        """Give rows."""
+        """Return rows."""
         return self.rows
 
 
 def stand_in(platform: str, *, wrong: str = "") -> dict[str, Any]:
-    """Give modules that look like JAX on one device; ``wrong`` names the kind of number that it multiplies wrongly."""
+    """Return modules that look like JAX on one device; ``wrong`` names the kind of number it multiplies wrongly."""
     kinds: list[str] = []
 
     def asarray(rows: list[list[int]] | Array, kind: str) -> Array:

@@ -116,7 +116,7 @@ def test_the_majors_are_what_the_provider_is_linked_to(tmp_path: Path) -> None:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Give number and content of each field of a protobuf message."""
+    """Yield number and content of each field of a protobuf message."""
     at = 0
 
     def varint() -> int:
@@ -143,7 +143,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def held(data: bytes | int, *path: int) -> list[Any]:
-    """Give what is held at a path of field numbers."""
+    """Return what is held at a path of field numbers."""
     if not path:
         return [data]
     assert isinstance(data, bytes)
@@ -175,12 +175,12 @@ class Rows(list[list[int]]):
     """Rows that look like an array."""
 
     def tolist(self) -> list[list[int]]:
-        """Give them."""
+        """Return them."""
         return [*self]
 
 
 def stand_in(available: list[str], used: list[str], answer: list[list[int]]) -> dict[str, Any]:
-    """Give modules that look like ONNX Runtime and numpy; a provider that does not load says so on standard error."""
+    """Return modules that look like ONNX Runtime and numpy; a provider that does not load says so on standard error."""
 
     class InferenceSession:
         def __init__(self, data: bytes, providers: list[str]) -> None:

@@ -28,7 +28,7 @@ H200: dict[str, Any] = json.loads((FAKES / "nvml_h200.json").read_text("utf-8"))
 
 
 def same_shape(facts: object, other: object) -> bool:
-    """Tell whether two answers have the same facts, whatever their values and reasons."""
+    """Return whether two answers have the same facts, whatever their values and reasons."""
     if isinstance(facts, dict) and isinstance(other, dict):
         shared = [name for name in facts if name != "unavailable"]
         return set(facts) == set(other) and all(same_shape(facts[name], other[name]) for name in shared)

@@ -24,13 +24,13 @@ ARC = "DRIVER=xe\nPCI_CLASS=30000\nPCI_ID=8086:E20B\nPCI_SUBSYS_ID=8086:1100\nPC
 
 
 def look(name: str, root: Path) -> dict[str, Any]:
-    """Give the one GPU of a recorded tree."""
+    """Return the one GPU of a recorded tree."""
     (found,) = GPU["probe"](Host(root=str(plant(name, root))))
     return dict(found)
 
 
 def told(files: dict[str, Any] | None = None, **said: Any) -> dict[str, Any]:  # noqa: ANN401 - as ToldHost takes it
-    """Give the one GPU of a small tree made here, a Battlemage card where nothing else is reported."""
+    """Return the one GPU of a small tree made here, a Battlemage card where nothing else is reported."""
     held = {f"{BUS}/{AT}/class": "0x030000\n", f"{BUS}/{AT}/uevent": ARC, **(files or {})}
     (found,) = GPU["probe"](ToldHost(held, **said))
     return dict(found)

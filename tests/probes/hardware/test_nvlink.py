@@ -32,7 +32,7 @@ QUESTIONS = (
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Tell:
-    """Give a function that tells the stand-in what it is."""
+    """Return a function that tells the stand-in what it is."""
 
     def tell(**variables: object) -> None:
         for name, value in variables.items():

@@ -14,7 +14,7 @@ FIRST, SECOND, BRIDGE = "0000:41:00.0", "0000:61:00.0", "0000:40:01.1"
 
 
 def config(*capabilities: tuple[int, int], size: int = 4096) -> bytes:
-    """Give a configuration space with these extended capabilities, each with the word at +6."""
+    """Return a configuration space with these extended capabilities, each with the word at +6."""
     data = bytearray(4096)
     for place, (number, control) in enumerate(capabilities):
         at = 0x100 + 0x40 * place
@@ -24,7 +24,7 @@ def config(*capabilities: tuple[int, int], size: int = 4096) -> bytes:
 
 
 def host(held: bytes | OSError, domain: str = "DMA-FQ\n") -> ToldHost:
-    """Give a machine with two GPUs, one of them behind a bridge."""
+    """Return a machine with two GPUs, one of them behind a bridge."""
     files: dict[str, str | bytes | OSError] = {
         f"{BUS}/{BRIDGE}/config": held,
         "/sys/kernel/iommu_groups/7/type": domain,

@@ -26,7 +26,7 @@ PYTHON = {"path": ["/usr/lib/python3.12", SITE], "prefix": "/env", "base_prefix"
 
 
 def writes(*values: int, status: int = 0) -> Callable[..., int]:
-    """Give a function that writes the values through the pointers it gets, as the libraries do."""
+    """Return a function that writes the values through the pointers it gets, as the libraries do."""
 
     def function(*pointers: Any) -> int:  # noqa: ANN401 - ctypes' pointers have no public type
         for pointer, value in zip(pointers, values, strict=True):
@@ -37,12 +37,12 @@ def writes(*values: int, status: int = 0) -> Callable[..., int]:
 
 
 def properties(*values: int) -> Callable[..., int]:
-    """Give a function that answers for type 0, 1 and 2."""
+    """Return a function that answers for type 0, 1 and 2."""
     return lambda kind, pointer: writes(values[kind])(pointer)
 
 
 def gives(number: int) -> Callable[[], int]:
-    """Give a function that gives the number."""
+    """Return a function that gives the number."""
 
     def function() -> int:
         return number
@@ -51,7 +51,7 @@ def gives(number: int) -> Callable[[], int]:
 
 
 def cache(*entries: tuple[str, str, int]) -> bytes:
-    """Give an ld.so.cache that has these names, paths and flags."""
+    """Return an ld.so.cache that has these names, paths and flags."""
     texts = b"".join(text.encode() + b"\0" for name, path, _ in entries for text in (name, path))
     at, rows = 48 + 24 * len(entries), b""
     for name, path, flags in entries:
@@ -62,7 +62,7 @@ def cache(*entries: tuple[str, str, int]) -> bytes:
 
 
 def told(row: str, *, environment: str | None = None, **said: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - as ToldHost takes it
-    """Give the copies that the probe sees on a told machine."""
+    """Return the copies that the probe sees on a told machine."""
     host = ToldHost(**{"python": PYTHON, **said}, row=ROWS[row])
     host.environment = environment
     return PROBE["probe"](host) or []
@@ -218,7 +218,7 @@ def test_a_conda_prefix_has_its_library_folder_and_its_packages() -> None:
 
 
 def cudnn(parts: Mapping[str, str], **wheels: str) -> dict[str, Any]:
-    """Give the one cuDNN of a site folder whose parts have these contents, beside wheels with these records."""
+    """Return the one cuDNN of a site folder whose parts have these contents, beside wheels with these records."""
     folder = f"{SITE}/nvidia/cudnn/lib"
     files = {f"{folder}/{name}": text for name, text in {"libcudnn.so.9": "main", **parts}.items()}
     records = {f"{SITE}/nvidia_cudnn_{name}.dist-info/RECORD": record for name, record in wheels.items()}

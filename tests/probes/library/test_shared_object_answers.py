@@ -81,7 +81,7 @@ def test_rows_say_all_that_the_probe_asks_of_them() -> None:
 
 @pytest.fixture
 def stand_in(compile_library: Compile, tmp_path: Path) -> Callable[..., Path]:
-    """Give a function that compiles a stand-in into a folder below the test's own."""
+    """Return a function that compiles a stand-in into a folder below the test's own."""
 
     def build(name: str, folder: str, *flags: str) -> Path:
         place = tmp_path / folder / name
@@ -93,7 +93,7 @@ def stand_in(compile_library: Compile, tmp_path: Path) -> Callable[..., Path]:
 
 
 def here(row: str, *folders: Path, seconds: float = 4.0) -> dict[str, dict[str, Any]]:
-    """Give the copies that the probe sees in these folders of this machine, by folder name."""
+    """Return the copies that the probe sees in these folders of this machine, by folder name."""
     host = Host(environ={"LD_LIBRARY_PATH": ":".join(map(str, folders))}, seconds=seconds)
     host.row = ROWS[row]
     seen = PROBE["probe"](host)

@@ -29,7 +29,7 @@ LINKS = {"/usr/local/cuda": "/etc/alternatives/cuda", "/etc/alternatives/cuda": 
 
 
 def probe(**said: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - as ToldHost takes it
-    """Give the toolkits that the probe sees on a told machine."""
+    """Return the toolkits that the probe sees on a told machine."""
     return PROBE["probe"](ToldHost(**said)) or []
 
 

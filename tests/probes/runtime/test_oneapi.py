@@ -78,7 +78,7 @@ def test_a_target_python_has_the_runtime_as_wheels() -> None:
 
 
 def planted(root: Path, wheel: str, version: str, *libraries: str) -> Host:
-    """Give a Python whose wheel has put libraries beside its site folder, as Intel's do; made here, nothing loads."""
+    """Return a Python whose wheel has put libraries beside its site folder, as Intel's do; made here, nothing loads."""
     site = root / SITE[1:]
     record = site / f"{wheel}-{version}.dist-info/RECORD"
     record.parent.mkdir(parents=True)

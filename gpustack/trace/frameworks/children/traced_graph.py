@@ -13,7 +13,7 @@ from typing import Any, Dict, List
 FLOAT, INT64, BOOL, HALF, BFLOAT = 1, 7, 9, 10, 16
 TYPES = {"fp32": FLOAT, "fp16": HALF, "bf16": BFLOAT}
 IR, OPSET = 8, 17
-A_FLOAT, AN_INT, SOME_INTS, A_TEXT = 1, 2, 7, 3
+A_FLOAT, AN_INT, SOME_INTS = 1, 2, 7
 
 
 def varint(number: int) -> bytes:

@@ -202,7 +202,9 @@ class Run:
         self.teller.figure(
             "layers one after the other", sum(one["seconds"] for one in rows), "s", "each compiled alone"
         )
-        self.teller.why.append("times of layers include the host's share: each was compiled, started and awaited alone")
+        self.teller.why.append(
+            "times of layers include the host's share: each was compiled, started and awaited separately"
+        )
 
     def out(self) -> None:
         """Step 6."""
@@ -225,10 +227,7 @@ class Run:
     def write(self, answer: Any) -> None:
         """Write the numbers as float32."""
         np = importlib.import_module("numpy")
-        plain = np.ascontiguousarray(np.asarray(answer).astype(np.float32))
-        with open(self.output, "wb") as file:
-            file.write(plain.tobytes())
-        self.teller.say("numbers", file=self.output, count=int(plain.size))
+        self.teller.write(self.output, np.ascontiguousarray(np.asarray(answer).astype(np.float32)))
 
 
 def follow(asked: Dict[str, Any], teller: Any, sibling: Callable[[str], Any]) -> None:
@@ -241,15 +240,9 @@ def follow(asked: Dict[str, Any], teller: Any, sibling: Callable[[str], Any]) ->
     why = run.copies()
     if why:
         teller.why.append(why)
-    teller.done("no-gpu" if why else "done")
-    steps = (
-        ((5, run.layers), (6, run.out))
-        if why
-        else ((3, run.ready), (4, run.run), (5, run.layers), (6, run.out), (7, run.back))
-    )
-    for number, work in steps:
-        teller.step(number)
-        work()
-        teller.done()
-    if why:
+        teller.done("no-gpu")
+        teller.through((5, run.layers), (6, run.out))
         run.write(run.answer)
+    else:
+        teller.done()
+        teller.through((3, run.ready), (4, run.run), (5, run.layers), (6, run.out), (7, run.back))

@@ -117,6 +117,18 @@ class Teller:
         self.say("step", begin=self.mark - self.begun, figures=self.figures, why=self.why, **row)
         self.mark = now
 
+    def through(self, *steps: Any) -> None:
+        """Go some steps, each a number and its work."""
+        for number, work in steps:
+            self.step(number)
+            work()
+            self.done()
+
+    def write(self, path: str, plain: Any) -> None:
+        """Write an array of float32, and say so."""
+        plain.tofile(path)
+        self.say("numbers", file=path, count=int(plain.size))
+
 
 def loaded() -> Any:
     """Return the files that are mapped into this process."""

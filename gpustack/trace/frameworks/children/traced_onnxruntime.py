@@ -142,9 +142,7 @@ class Run:
 
     def write(self, answer: Any) -> None:
         """Write the numbers as float32."""
-        plain = self.np.ascontiguousarray(answer, self.np.float32)
-        plain.tofile(self.asked["output"])
-        self.teller.say("numbers", file=self.asked["output"], count=int(plain.size))
+        self.teller.write(self.asked["output"], self.np.ascontiguousarray(answer, self.np.float32))
 
 
 def overheard(work: Callable[[], Any]) -> Any:
@@ -222,7 +220,7 @@ def drawn(np: Any, wanted: Any) -> Any:
     chosen, assumed, given, total = np.random.RandomState(SEED), [], {}, 0
     for one in wanted:
         if one.type not in KINDS:
-            raise ValueError("input %s is a %s, which cannot be made up" % (one.name, one.type))
+            raise ValueError("input %s is a %s, which cannot be generated" % (one.name, one.type))
         shape = [size if isinstance(size, int) and size > 0 else 1 for size in one.shape]
         free = [str(size) for size in one.shape if not (isinstance(size, int) and size > 0)]
         if free:
@@ -230,7 +228,7 @@ def drawn(np: Any, wanted: Any) -> Any:
         kind = np.dtype(KINDS[one.type])
         total += math.prod(shape)
         if total > MOST:
-            raise ValueError("input %s is %s: too large to be made up" % (one.name, " x ".join(map(str, shape))))
+            raise ValueError("input %s is %s: too large to be generated" % (one.name, " x ".join(map(str, shape))))
         numbers = chosen.standard_normal(shape) if kind.kind == "f" else chosen.randint(0, 2, shape)
         given[one.name] = np.asarray(numbers, kind)
     return given, assumed
@@ -284,7 +282,7 @@ def follow_file(run: Run, teller: Any) -> None:
     outputs = [one.name for one in reader.get_outputs()]
     given, assumed = drawn(run.np, wanted)
     del reader
-    teller.figure("model read, inputs made up", time.perf_counter() - begun, "s")
+    teller.figure("model read, inputs generated", time.perf_counter() - begun, "s")
     teller.why.extend(assumed)
     shapes = {name: list(array.shape) for name, array in given.items()}
     teller.say("file", inputs=shapes, outputs=outputs, input_bytes=sum(array.nbytes for array in given.values()))

@@ -283,18 +283,10 @@ def follow(asked: Dict[str, Any], teller: Any, sibling: Callable[[str], Any]) ->
         teller.done("no-gpu")
     else:
         teller.done()
-        for number, work in ((3, run.ready), (4, run.kernels)):
-            teller.step(number)
-            work()
-            teller.done()
-    for number, work in ((5, run.layers), (6, run.out)):
-        teller.step(number)
-        work()
-        teller.done()
+        teller.through((3, run.ready), (4, run.kernels))
+    teller.through((5, run.layers), (6, run.out))
     if run.cuda:
-        teller.step(7)
-        run.back()
-        teller.done()
+        teller.through((7, run.back))
         run.launching()
     else:
         run.write(run.answer)
