@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # What people complain of without a word of the cause, and what shows a GPU at work.
 COMPLAINTS = ("gpu-unused-said", "cuda-available-false", "cuda-fails-said", "no-device", "init-error")
-SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory", "cuda-available-true")
+SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory")
 SURE, SURER = 0.9, 0.995  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others

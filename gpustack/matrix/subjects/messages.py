@@ -160,23 +160,30 @@ class Pattern:
         return Row(table="messages", text=self.says, source=self.source, checked=self.checked)
 
 
+def rows(matrix: Matrix) -> tuple[Pattern, ...]:
+    """Return the rows of the tables of messages, in their order."""
+    return tuple(chain.from_iterable(matrix.rows(table, "messages", Pattern) for table in TABLES))
+
+
 @cache
 def patterns(matrix: Matrix) -> tuple[Pattern, ...]:
     """Return every message that is known, in the order of the tables: once for each word that may stand in it."""
-    rows = chain.from_iterable(matrix.rows(table, "messages", Pattern) for table in TABLES)
-    spread = tuple(replace(row, has=word, also=()) for row in rows for word in (row.has, *row.also))
+    spread = tuple(replace(row, has=word, also=()) for row in rows(matrix) for word in (row.has, *row.also))
     return (*spread, *_by_name(spread, matrix))
 
 
-def _by_name(rows: Sequence[Pattern], matrix: Matrix) -> Iterator[Pattern]:
+def _by_name(spread: Sequence[Pattern], matrix: Matrix) -> Iterator[Pattern]:
     """Yield for each error number with a message of its own that its name says the same."""
-    first = {row.kind: row for row in reversed(rows)}
+    first = {row.kind: row for row in reversed(spread)}
     for family in FAMILIES:
         for one in numbers(matrix, family):
-            for name in _names(one) if one.message else ():
-                values = {**first[one.message].values, "code": str(one.number)} if family.id != "cudnn9" else {}
+            if not one.message:
+                continue
+            row = first[one.message]
+            values = {**row.values, "code": str(one.number)} if family.id != "cudnn9" else {}
+            for name in _names(one):
                 match = rf"(?<!\w){name}(?!\w)"
-                yield replace(first[one.message], has=name.lower(), match=match, values=values, source=one.row.source)
+                yield replace(row, has=name.lower(), match=match, values=values, source=one.row.source or row.source)
 
 
 def _names(one: Number) -> Iterator[str]:
