@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.messages import MESSAGE
 from gpustack.diagnose.machine.values import at, everything, flag, text, told
 from gpustack.model.facts import Status, Strength, Unseen
-from gpustack.model.report import Confidence
+from gpustack.model.report import Confidence, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +23,11 @@ AS_ROOT = "run gpustack as root"
 
 
 def weighed(finding: Finding, facts: Facts) -> Finding:
-    """Return a finding whose grounds say how each was learnt; what only words support is never certain."""
+    """Return a finding whose grounds say how each was learnt; what only words support, or nothing, is never certain."""
     grounds = tuple(replace(one, strength=_of(one, facts)) for one in finding.because)
     known = [one.strength for one in grounds if one.value is not None]
-    words = bool(known) and all(one is Strength.STATED for one in known)
+    named = bool(known) or facts.taken or finding.severity is Severity.UNKNOWN
+    words = not named or (bool(known) and all(one is Strength.STATED for one in known))
     sure = Confidence.LIKELY if words and finding.confidence is Confidence.CERTAIN else finding.confidence
     return replace(finding, because=grounds, confidence=sure)
 

@@ -59,7 +59,11 @@ def test_what_goes_together_is_not_blamed(text: str) -> None:
 
 
 def test_what_words_alone_say_is_likely_at_most() -> None:
-    for text in ("module 550.90, libs 560.35", "fabricmanager 535.183.01 with driver 535.216.03 on an HGX H100"):
+    for text in (
+        "module 550.90, libs 560.35",
+        "fabricmanager 535.183.01 with driver 535.216.03 on an HGX H100",
+        "I have an RX 580 and torch says No CUDA GPUs are available",
+    ):
         report = judge(read(text), MATRIX)
         assert {one.confidence for one in report.findings if one.severity.value == "error"} == {Confidence.LIKELY}
 

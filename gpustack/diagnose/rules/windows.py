@@ -101,7 +101,7 @@ def _starts_blind(facts: Facts) -> bool:
 
 
 def _before(facts: Facts) -> str:
-    """Return the folder on LD_LIBRARY_PATH that goes before that of Windows and mostly holds another libcuda."""
+    """Return the folder on LD_LIBRARY_PATH that comes before the one of Windows and usually holds another libcuda."""
     for one in said(facts, "ld-library-path", "ld-library-path-added"):
         for folder in one.values.get("path", "").split(":"):
             if folder.rstrip("/") == FOLDER:
