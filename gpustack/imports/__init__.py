@@ -90,7 +90,7 @@ def _together(given: Sorted, matrix: Matrix, until: float | None) -> tuple[Facts
         names = " and ".join(dict.fromkeys(origin for origin, _ in given.recorded))
         raise InputError(f"{names}: snapshots of two machines, but a report is about one")
     if not (given.recorded or given.told or _too_late(given)):
-        raise InputError(f"{given.left_out[0].what} is a gpustack report, which is not read again: {REPORTED}")
+        raise InputError(f"{given.left_out[0].what} is a gpustack report, which is not read again: give {REPORTED}")
     facts, snapshot = NOTHING, NO_SNAPSHOT
     if given.recorded:
         origin, snapshot = given.recorded[0]

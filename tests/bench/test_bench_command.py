@@ -88,7 +88,7 @@ def test_a_saved_report_is_compared_with_and_a_regression_is_exit_code_1(driver:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--plot", "x.gif"), "ends with .svg, .html, .png; x.gif does not"),
+        (("--plot", "x.gif"), "end with .svg, .html, .png; x.gif does not"),
         (("--save", "/nowhere/x.json"), "/nowhere/x.json cannot be written"),
         (("--compare", "/nowhere/x.json"), "/nowhere/x.json cannot be read"),
         (("--compare", __file__), "is not a gpustack bench report"),

@@ -295,7 +295,7 @@ def test_a_hang_of_the_driver_ends_in_time(driver: Path) -> None:
     environ = surroundings(driver, FAKE_FAULT="cuEventQuery@10=hang")
     report = bench.measure(("hbm.read",), quick=True, environ=environ, timeout=4)
     assert report.results[0].verdict is Mark.FAILED
-    assert "said nothing" in report.results[0].why[0]
+    assert "printed nothing" in report.results[0].why[0]
 
 
 def test_nvml_tells_what_the_card_did(driver: Path, nvml: Path) -> None:

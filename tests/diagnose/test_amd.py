@@ -269,7 +269,9 @@ def test_the_driver_of_amd_is_held_against_the_rocm_that_is_here() -> None:
     assert "driver" not in {one.kind for one in report(own).contracts}
 
 
-@pytest.mark.parametrize(("release", "kept"), [("6.3.3", Kept.OK), ("6.2.0", Kept.OK), ("7.0.0", Kept.UNKNOWN)])
+@pytest.mark.parametrize(
+    ("release", "kept"), [("6.3.3", Kept.OK), ("6.2.0", Kept.OK), ("7.0.0", Kept.OK), ("7.9.0", Kept.UNKNOWN)]
+)
 def test_a_target_is_held_against_what_rocm_supports(release: str, kept: Kept) -> None:
     facts = amd(seen("rocm", {"version": release, "path": "/opt/rocm"}))
     assert [one.status for one in report(facts).contracts if one.kind == "target"] == [kept]

@@ -89,7 +89,7 @@ def test_what_stands_beside_a_report_is_read() -> None:
     facts = given(f"{report}\nand in the container torch 2.5.1+cu124\n".encode())
     assert version(facts, "pytorch") == "2.5.1+cu124"
     assert version(facts, "nvidia-driver") is None
-    assert any("report of gpustack" in one.why for one in facts.not_seen)
+    assert any("gpustack report" in one.why for one in facts.not_seen)
 
 
 def test_a_report_beside_its_snapshot_is_passed_over(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_report_beside_its_snapshot_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_report_alone_is_refused_with_what_to_give_instead() -> None:
     report = text.render(judged(recorded(ROOT / "examples" / "module-mismatch.json")), width=80)
-    with pytest.raises(InputError, match=r"report of gpustack.*gpustack snapshot"):
+    with pytest.raises(InputError, match=r"gpustack report.*give the output of gpustack snapshot"):
         given(report.encode())
 
 

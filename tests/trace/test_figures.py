@@ -240,7 +240,7 @@ def test_why_names_launches_copies_and_room_for_parallel_work() -> None:
     first, *rest = found.why
     assert "starting kernels and waiting 70 µs" in first
     assert "is most of it" in first
-    assert any("64 times the inputs its kernels take 2 times as long" in one and "side by side" in one for one in rest)
+    assert any("64 times the inputs its kernels take 2 times as long" in one and "in parallel" in one for one in rest)
     assert any("the CPU takes 64 times as long" in one for one in rest)
     assert any("54%" in one and "the link limits it" in one for one in rest)
     assert any("3 ms, once: paid back after 3 batches of 64" in one for one in rest)
@@ -248,7 +248,7 @@ def test_why_names_launches_copies_and_room_for_parallel_work() -> None:
 
 def test_why_blames_no_room_where_kernels_grow_with_the_work() -> None:
     found = crossover([at(1, 1.0, 1.0, copies=0.2, kernels=0.4), at(4, 8.0, 2.0, copies=0.5, kernels=1.6)], "rows", 1.0)
-    assert not any("side by side" in one for one in found.why)
+    assert not any("in parallel" in one for one in found.why)
     assert not any("is most of it" in one for one in found.why)
     assert any("paid back after one batch of 4" in one for one in found.why)
     assert any("1 s" in one for one in found.why)

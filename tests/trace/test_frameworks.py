@@ -184,7 +184,7 @@ def test_a_framework_that_hangs_is_ended_on_time(packages: Path) -> None:
     asked = Asked(framework="jax", pythons=(sys.executable,), timeout=2.0)
     seen = frameworks.follow(asked, Silent(), judged, environ={**os.environ, "PYTHONPATH": str(packages)})
     assert [step.status for step in seen.steps] == [State.FAILED, *[State.SKIPPED] * 6]
-    assert "said nothing for" in seen.steps[0].why[0]
+    assert "printed nothing for" in seen.steps[0].why[0]
 
 
 def test_the_children_make_the_same_numbers() -> None:

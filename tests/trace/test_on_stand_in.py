@@ -201,7 +201,7 @@ def test_a_step_that_fails_is_named_and_what_came_before_is_kept(run: Run, fault
 def test_a_hang_costs_its_step_alone(run: Run) -> None:
     seen = run(Asked(precision="fp32", timeout=8.0), FAKE_FAULT="cuMemcpyDtoHAsync_v2=hang")
     assert [step.status for step in seen.steps] == [*[State.DONE] * 6, State.FAILED]
-    assert "said nothing" in seen.steps[6].why[0]
+    assert "printed nothing" in seen.steps[6].why[0]
 
 
 def test_at_ctrl_c_what_is_known_is_given(driver: Path, products: str, host_kernels: Path) -> None:

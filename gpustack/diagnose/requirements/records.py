@@ -51,7 +51,7 @@ class Record:
 
 def typed(written: str, gpu: str | None) -> Command:
     """Return a command as a table writes it, for one GPU or for the whole machine."""
-    written = OF_ONE.sub(r"\1" if gpu else "", written)
+    written = OF_ONE.sub(lambda found: found[1] if gpu else "", written)
     return Command(written.replace("{gpu}", GPU(gpu)).replace("{place}", PCI(gpu)))
 
 
