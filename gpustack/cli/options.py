@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
@@ -151,51 +150,3 @@ Variables = Annotated[
 Deep = Annotated[
     bool, typer.Option("--deep", help="Also import and run frameworks and GPU libraries, in child processes.")
 ]
-
-
-class Read:
-    """Reads the words of one option, as typer 0.28 did: 0.29 asks pydantic, whose import doubles the start."""
-
-    def __init__(self, kind: object) -> None:
-        """Take the type of the option: that of its items, where there may be several."""
-        self.kind: Any = get_args(kind)[0] if get_origin(kind) is list else kind
-        members: dict[str, Any] = getattr(self.kind, "__members__", {})  # of an enumeration
-        self.choices = get_args(self.kind) if get_origin(self.kind) is Literal else tuple(members.values())
-        self.known = bool(self.choices) or self.kind in {str, int, float, bool, Path}  # the rest is left to typer
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as typer passes it
-        """Return the value of what was typed; raises BadParameter where it is none."""
-        many = param.multiple or param.nargs == -1
-        if value is None:
-            return () if many else None
-        try:
-            return [self._one(one, param) for one in value] if many else self._one(value, param)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), ctx=ctx, param=param) from error
-
-    def _one(self, value: Any, param: Any) -> Any:  # noqa: ANN401 - text, or a default
-        if self.choices:
-            words = {str(getattr(one, "value", one)): one for one in self.choices}
-            if value not in words and value not in self.choices:
-                raise ValueError(f"{value!r} is not one of {', '.join(map(repr, words))}.")
-            return words.get(value, value)
-        if self.kind not in {int, float}:
-            return self.kind(value)
-        about = param.type_descriptor.parameter_info
-        least, most = about.min, about.max
-        try:
-            number = self.kind(value)
-        except ValueError:
-            ranged = "" if least is None else " range"  # no number of ours has an end and no beginning
-            raise ValueError(f"{value!r} is not a valid {self.kind.__name__}{ranged}.") from None
-        if least is not None and (number < least or (most is not None and number > most)):
-            ranged = f"x>={least}" if most is None else f"{least}<=x<={most}"
-            raise ValueError(f"{number} is not in the range {ranged}.")
-        return number
-
-
-def read_plainly(params: Sequence[Any]) -> None:
-    """Let these parameters be read by us, where this typer would load pydantic for them."""
-    for one in params:
-        if getattr(one, "_runtime_param", one) is None and (read := Read(one.type_descriptor.annotation)).known:
-            one._runtime_param = read  # noqa: SLF001 - typer has no other place for it

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from typer.core import TyperCommand, TyperGroup
 
-from gpustack.cli.options import read_plainly
 from gpustack.errors import UsageError
 
 if TYPE_CHECKING:
@@ -92,7 +91,6 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's, which typer hides
         """Read the arguments, and keep the names of the options in their order."""
-        read_plainly(self.get_params(ctx))
         typed = list(args)
         rest: list[str] = super().parse_args(ctx, args)
         ctx.meta[ORDER] = tuple(option.name for option in self.make_parser(ctx).parse_args(typed)[2])
@@ -109,11 +107,6 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """A group of commands: each is listed with a whole sentence, and examples come last."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's, which typer hides
-        """Read the arguments."""
-        read_plainly(self.get_params(ctx))
-        return super().parse_args(ctx, args)
 
     def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - however much room there is
         """Return the first sentence of the help, whole."""
