@@ -1,1 +1,1 @@
-"""Questions to the compatibility matrix: does this go with that, why, what else would, and what is stated of it."""
+"""Questions to the compatibility matrix: do these work together, why, what else would, and what the matrix states."""

@@ -1,4 +1,4 @@
-"""The whole answer to one question: what was meant, whether it works, why, and what else would."""
+"""The complete answer to one question: what was meant, whether it works, why, and what else would."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ STRANGE = (
     "Nothing is known about {!r} in that question: the matrix knows GPUs, drivers, toolkits, frameworks and servers by"
     " their versions. It does not say whether a model fits into a GPU's memory."
 )
-PLANNED = 4  # releases beside the one that was asked about
+PLANNED = 4  # other releases besides the one in question
 
 
 def why(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
-    """Return whether the first subject works with the others and with what is given, and what would work instead."""
+    """Return whether the first subject works with the others and the given machine, and what would work instead."""
     asked = search(texts, given, facts, matrix, versions=1)
     return _answer(asked, alternatives(asked))
 
 
 def plan(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
-    """Return what satisfies a requirement on the machine that is given, the smallest change first."""
+    """Return what satisfies a requirement on the given machine, the smallest change first."""
     asked = search(texts, given, facts, matrix, versions=PLANNED)
     return _answer(asked, (*as_it_is(asked), *alternatives(asked)))
 
 
 def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix, versions: int) -> Search:
-    """Return the question as it was understood: the subject judged on what is given, and what else to try."""
+    """Return the question as understood: the subject judged on the given machine, and what else to try."""
     asked = understood(texts, matrix)
     typed = [parse(text, matrix) for text in asked.subjects]
     if not typed:
@@ -81,7 +81,7 @@ def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matr
 
 
 def _apart(subjects: Sequence[Subject]) -> Iterator[Subject]:
-    """Yield what is asked about; a further part of one thing, such as jaxlib beside jax, under its own name."""
+    """Yield the subjects in question; a further part of one thing, such as jaxlib with jax, under its own name."""
     usual: dict[str, str] = {}
     for one in sorted(subjects, key=lambda one: one.name != one.component):
         usual.setdefault(one.component, one.name)
@@ -91,14 +91,14 @@ def _apart(subjects: Sequence[Subject]) -> Iterator[Subject]:
 
 
 def _system(typed: Sequence[Subject], facts: Facts, matrix: Matrix) -> str:
-    """Return the platform that builds are chosen for: that of the processor which was given or goes with a GPU."""
+    """Return the platform that builds are chosen for: that of the processor given or implied by a GPU."""
     for one in typed:
         facts = put(facts, install(one, None, matrix)) if one.component == "gpu" else facts
     return ON_ARM if platform(complete(facts, matrix)) == ON_ARM else LINUX
 
 
 def _released(subject: Subject, facts: Facts, matrix: Matrix) -> Subject:
-    """Return a driver of which the branch alone was typed as its newest release, as ``--driver`` takes it."""
+    """Return a driver typed as a branch alone as its newest release, as ``--driver`` takes it."""
     if subject.component != "nvidia-driver" or not subject.version:
         return subject
     return replace(subject, version=newest(subject.version, f"{subject.name}==", facts, matrix))
@@ -122,7 +122,7 @@ def _answer(search: Search, found: tuple[Alternative, ...]) -> MatrixAnswer:
 
 
 def _meant(subject: Subject, asked: Subject, system: str | None) -> str:
-    """Return how a subject was understood, with the build that was chosen for it."""
+    """Return how a subject was understood, and the build chosen for it."""
     if subject.component == "jax" and subject.tag and not asked.tag:
         return f"{subject.words}: with its plugin; a plain install computes on the CPU"
     plain = subject.component == "pytorch" and "+" not in subject.typed and subject.tag

@@ -1,4 +1,4 @@
-"""The commands to install a release: with pip, uv and conda where it is a wheel, else with the system's own manager."""
+"""The commands that install a release: pip, uv or conda for a wheel, otherwise the system's package manager."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ DISTRIBUTIONS = {
     "nccl": "nvidia-nccl-cu12",
 }
 
-AND_CUDA = (2, 14)  # the first TensorFlow with the extra
+AND_CUDA = (2, 14)  # the first TensorFlow with this extra
 
 
 def named(subject: Subject, spec: str) -> str:
-    """Return a subject as it is typed, with its build."""
+    """Return a subject as it would be typed, with its build."""
     if subject.component == "jax":
         return f"jax[{subject.tag}]{spec}" if subject.tag else f"jax{spec}"
     local = f"+{subject.tag}" if subject.component == "pytorch" and subject.tag and spec.startswith("==") else ""
@@ -106,14 +106,14 @@ def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[
 
 
 def _usual(subject: Subject, facts: Facts, matrix: Matrix) -> bool:
-    """Return whether a plain install takes this build: the package index has it, and no other build of it is here."""
+    """Return whether a plain install picks this build: it is on the package index, and no other build is installed."""
     here, release = place(facts, where(facts)), subject.version or ""
     usual = torch.default_build(matrix, release, here.system)
     return usual is not None and usual.tag == subject.tag and here.release != release
 
 
 def _beside(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
-    """Return the commands for a PyTorch and all that is bound to it in its Python; none where it is alone there."""
+    """Return the commands for a PyTorch and everything bound to it in its Python; none if nothing is bound to it."""
     if subject.component != "pytorch" or not BUILD_TAG.holds(subject.tag) or not spec.startswith("=="):
         return ()
     environment = where(facts)
@@ -123,7 +123,7 @@ def _beside(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[
 
 
 def _torch_kept(name: str, facts: Facts) -> Iterator[Word]:
-    """Yield the torch that is here, for a command that installs what is bound to it: pip must not take another."""
+    """Yield the installed torch, for a command that installs packages bound to it: pip must not replace it."""
     release = place(facts, where(facts)).release if name in FAMILY and name not in installing.FROM_SOURCE else None
     if release:
         yield requirement("torch", f"=={release}")
@@ -134,9 +134,9 @@ def _by_conda(facts: Facts) -> bool:
 
 
 def driver(release: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
-    """Return the commands that install a driver as new as this release: the oldest branch that is still supported.
+    """Return the commands that install a driver at least this new: the oldest branch that is still supported.
 
-    The new module is loaded by a restart.
+    A restart loads the new module.
     """
     least = numbers(release)[0]
     branch = driver_packages.supported(least, fixes.last_branch(facts, matrix), matrix)
@@ -147,13 +147,13 @@ def driver(release: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
 
 
 def is_supported(release: str, facts: Facts, matrix: Matrix) -> bool:
-    """Return whether NVIDIA still supports the branch of a driver, or none that it supports runs the GPU."""
+    """Return whether NVIDIA still supports the driver's branch, or no supported branch runs the GPU."""
     branch = numbers(release)[0]
     return driver_packages.supported(branch, fixes.last_branch(facts, matrix), matrix) == branch
 
 
 def compat(package: str, facts: Facts) -> tuple[Command, ...]:
-    """Return the commands that install a compat package and let programs find it."""
+    """Return the commands that install a compat package and make programs find it."""
     version = DOTTED(package.removeprefix("cuda-compat-").replace("-", "."))
     return (
         *_from_nvidia(package, facts),
@@ -162,7 +162,7 @@ def compat(package: str, facts: Facts) -> tuple[Command, ...]:
 
 
 def _conda(subject: Subject, matrix: Matrix) -> tuple[Command, ...]:
-    """Return how conda-forge's PyTorch is installed, where it was built for this CUDA."""
+    """Return how to install conda-forge's PyTorch, if it was built for this CUDA."""
     tag = (subject.tag or "").removeprefix("cu")
     cuda = CudaVersion.parse(f"{tag[:-1]}.{tag[-1:]}") if subject.component == "pytorch" and tag.isdecimal() else None
     if cuda is None or not frameworks.on_conda_forge(matrix, subject.version or "", cuda):
@@ -184,7 +184,7 @@ def _toolkit(version: str, facts: Facts) -> tuple[Command, ...]:
 
 
 def _from_nvidia(package: str, facts: Facts, *, arch: str = "") -> tuple[Command, ...]:
-    """Return how a package of NVIDIA's repository is installed: on this distribution, else on the two likeliest."""
+    """Return how to install a package from NVIDIA's repository: on this distribution, else on the two likeliest."""
     if fixes.manager(facts):
         return fixes.from_nvidia(facts, package, fixes.TOOLKITS, arch=arch)
     rpm = step(
@@ -197,7 +197,7 @@ def _from_nvidia(package: str, facts: Facts, *, arch: str = "") -> tuple[Command
 
 
 def python(number: str) -> tuple[Command, ...]:
-    """Return the commands that make an environment of its own with another Python, and enter it."""
+    """Return the commands that create a separate environment with another Python, and activate it."""
     words = {"number": DOTTED(number)}
     return (
         sh("uv venv --seed --python {number} env-{number}", **words),

@@ -1,4 +1,4 @@
-"""What a question gives: flags become the facts of a machine of which nothing else is known."""
+"""The options of a question, turned into facts about an otherwise unknown machine."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ DRIVER_PARTS = frozenset({"nvml", "libcuda", "libnvidia-ml", "nvidia-uvm.ko", "n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What was given of a machine, each as it was typed; ``ways`` names how it is installed or run, a word each."""
+    """What was given about a machine, as typed; ``ways`` are words for how it is installed or run."""
 
     driver: str | None = None
     gpu: str | None = None
@@ -79,7 +79,7 @@ class Given:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What was given, in words."""
+        """The given values, in words."""
         named = {
             "driver": self.driver,
             "GPU": self.gpu,
@@ -98,7 +98,7 @@ class Given:
 
 
 def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
-    """Return the facts of a machine, or of an empty one, with what was given instead of what it has."""
+    """Return the facts of a machine, or of an empty one, with the given values in place of its own."""
     checked(given)
     machine = facts or Facts(taken="", host=Host(os="Linux"))
     if given.machine:
@@ -117,7 +117,7 @@ def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
 
 
 def checked(given: Given) -> None:
-    """Raise UsageError for anything given that is not what its flag says."""
+    """Raise UsageError for any value that does not match its option."""
     if given.driver and not BRANCH.fullmatch(given.driver) and DriverRelease.parse(given.driver) is None:
         raise UsageError(f"--driver {given.driver!r} is not a driver release, such as 550.54.15")
     for name, (pattern, example) in NUMBER.items():
@@ -137,7 +137,7 @@ def checked(given: Given) -> None:
 
 
 def put(facts: Facts, component: Component) -> Facts:
-    """Return the facts with this component instead of that of its id; another driver or GPU brings all its parts."""
+    """Return the facts with this component replacing that with its id; another driver or GPU replaces all its parts."""
     kept = [one for one in facts.components if one.id != component.id]
     if component.id in GPUS:
         kept = [one for one in kept if one.id not in GPU_PARTS]
@@ -147,22 +147,22 @@ def put(facts: Facts, component: Component) -> Facts:
 
 
 def where(facts: Facts) -> str | None:
-    """Return the Python that questions are about: the first that was examined."""
+    """Return the Python that questions are about: the first one examined."""
     return facts.environments[0].python if facts.environments else None
 
 
 def is_given(facts: Facts, component: str) -> bool:
-    """Return whether someone gave this component, rather than having it."""
+    """Return whether this component was given rather than found."""
     return any(asked(copy) for copy in copies(facts, component))
 
 
 def given_parts(facts: Facts) -> tuple[str, ...]:
-    """Return the ids of all components that someone gave."""
+    """Return the ids of all given components."""
     return tuple(one.id for one in facts.components if is_given(facts, one.id))
 
 
 def made(component: str, version: str | None, place: str | None = None, **facts: JsonValue) -> Component:
-    """Return a component that someone asks about, in one copy."""
+    """Return one copy of a component in question."""
     held: Mapping[str, JsonValue] = {"given": True, **{name: one for name, one in facts.items() if one is not None}}
     build = held.get("build")
     copy = Instance(
@@ -182,7 +182,7 @@ def made(component: str, version: str | None, place: str | None = None, **facts:
 
 
 def gpu(text: str, matrix: Matrix) -> Component:
-    """Return a GPU by sm_90, 9.0, gfx1100 or a product's name; raises UsageError for what is none of them."""
+    """Return a GPU from sm_90, 9.0, gfx1100 or a product's name; raises UsageError for anything else."""
     capability = ComputeCapability.parse(text)
     if capability:
         return made("gpu", None, name=None, cc=str(capability))
@@ -202,7 +202,7 @@ def gpu(text: str, matrix: Matrix) -> Component:
 
 
 def newest(said: str, where: str, facts: Facts, matrix: Matrix) -> str:
-    """Return a driver release; a branch alone, typed after ``where``, stands for its newest known release on Linux."""
+    """Return a driver release; a branch alone, typed after ``where``, means its newest known release on Linux."""
     if not BRANCH.fullmatch(said):
         return said
     branch = None if on_windows(facts) else drivers.branch_of(matrix, int(said))
@@ -234,7 +234,7 @@ def _components(given: Given, place: str | None, facts: Facts, matrix: Matrix) -
 
 
 def _distribution(named: str) -> Component:
-    """Return what a machine of this distribution shows of it; nobody asks how anything goes with that itself."""
+    """Return what a machine with this distribution shows of it; the distribution itself is never a subject."""
     found = DISTRIBUTION.fullmatch(named)
     held: dict[str, JsonValue] = {
         "os_id": driver_packages.DISTRIBUTIONS[found[1]] if found else None,
@@ -246,20 +246,20 @@ def _distribution(named: str) -> Component:
 
 
 def _jetson(machine: Facts, given: Given, matrix: Matrix) -> Facts:
-    """Return a machine of which a JetPack or a Jetson Linux was given with the newest GPU that it is for."""
+    """Return a machine with the given JetPack or Jetson Linux and the newest GPU that it supports."""
     said = jetpack(machine)
     known = gpus.jetpack_named(matrix, said) if said else None
     if known is None:
         return machine
     there = put(machine, _distribution(f"{JETPACK}-{known.jetpack}"))
     board = made("gpu", None, name="Jetson", cc=str(max(known.capabilities)))
-    held = {name: one for name, one in board.facts.items() if name != "given"}  # a GPU that is asked about replaces it
+    held = {name: one for name, one in board.facts.items() if name != "given"}  # a GPU in the question replaces it
     copies_ = tuple(replace(copy, facts=held) for copy in board.instances)
     return there if given.gpu else put(there, replace(board, facts=held, instances=copies_))
 
 
 def _without_release(component: Component) -> Component:
-    """Return nvidia.ko without the release that it has on the machine, since another driver is asked about."""
+    """Return nvidia.ko without the machine's release of it, since the question is about another driver."""
     if component.id != "nvidia.ko":
         return component
     gone = ("version_loaded", "version_on_disk", "vermagic")

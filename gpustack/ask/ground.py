@@ -1,4 +1,4 @@
-"""What packages stand on, where that is what has to change: compiler, Python, compat package, driver, GPU."""
+"""Changes below the packages, if one is needed: compiler, Python, compat package, driver, GPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OF_LAST, OR_NEWER = ", from the last branch that supports this GPU", " or newer"
 
 
 def compilers(search: Search) -> Iterator[Alternative]:
-    """Return the newest GCC that the toolkit accepts, beside the one that it refuses: what the doctor advises first."""
+    """Return the newest GCC that the toolkit accepts, beside the one it rejects: the doctor's first advice."""
     cuda = version(search.at.facts, "cuda-toolkit")
     known = toolkits.compilers_of(search.matrix, cuda) if cuda else None
     broken = [{one.from_, one.to} for one in search.at.contracts if one.status is Kept.BROKEN]
@@ -48,7 +48,7 @@ def compilers(search: Search) -> Iterator[Alternative]:
 
 
 def pythons(search: Search) -> Iterator[Alternative]:
-    """Return the nearest other Python with which the release works as it is, in its own environment."""
+    """Return the nearest other Python with which the release works unchanged, in its own environment."""
     for number, facts in other_pythons(search):
         found = search.better(search.at.subject, facts)
         if found:
@@ -64,7 +64,7 @@ def pythons(search: Search) -> Iterator[Alternative]:
 
 
 def other_pythons(search: Search) -> Iterator[tuple[str, Facts]]:
-    """Yield other Pythons, the nearest first, each with the facts of its machine; none where this one is right."""
+    """Yield other Pythons, the nearest first, each with the facts of its machine; none if this one is suitable."""
     wrong = any("python" in {one.from_, one.to} and one.status is Kept.BROKEN for one in search.at.contracts)
     here = numbers(version(search.facts, "python"))[:2]
     if search.subject.component == "python" or not wrong or not here:
@@ -80,7 +80,7 @@ def other_pythons(search: Search) -> Iterator[tuple[str, Facts]]:
 
 
 def compats(search: Search) -> Iterator[Alternative]:
-    """Return the compat package that carries the build on this driver: on Linux, for data-centre GPUs alone."""
+    """Return the compat package that supports the build on this driver: on Linux, for data-centre GPUs only."""
     cuda, release = wanted_cuda(search), driver_release(search.facts)
     if cuda is None or release is None or on_windows(search.facts) or not may_forward(search):
         return
@@ -98,7 +98,7 @@ def compats(search: Search) -> Iterator[Alternative]:
 
 
 def drivers(search: Search) -> Iterator[Alternative]:
-    """Return the oldest newer driver that is enough, and the oldest that is so without limits."""
+    """Return the oldest newer driver that is sufficient, and the oldest that is so without limits."""
     wrong = [one for one in search.at.contracts if one.to == "nvidia-driver" and one.status is not Kept.OK]
     if search.subject.component == "nvidia-driver" or not wrong or on_windows(search.facts):
         return
@@ -119,14 +119,14 @@ def drivers(search: Search) -> Iterator[Alternative]:
 
 
 def _last(search: Search) -> DriverRelease | None:
-    """Return the newest driver that runs the GPU, where the one that is here is of a later branch."""
+    """Return the newest driver that runs the GPU, if the installed one is from a later branch."""
     number, here = fixes.last_branch(search.at.facts, search.matrix), driver_release(search.facts)
     known = branches.branch_of(search.matrix, number) if number and here and here.branch > number else None
     return known.last if known else None
 
 
 def upgrades(search: Search) -> list[DriverRelease]:
-    """Return the newer drivers to try: the floors of CUDA's families and of the wanted minor, and branch ends."""
+    """Return the newer drivers to try: the minimum for CUDA's families and for the required minor, and branch ends."""
     above, cuda = driver_release(search.facts), wanted_cuda(search)
     native = search.matrix.native(cuda) if cuda else None
     tries = {one.last for one in branches.branches(search.matrix) if one.last}
@@ -141,9 +141,9 @@ def gpu_runs(facts: Facts, matrix: Matrix) -> bool:
 
 
 def gpus(search: Search) -> Iterator[Alternative]:
-    """Return the next newer GPU architecture that would do, and a product of the same class that has it.
+    """Return the next newer GPU architecture that would work, and a product of the same class that has it.
 
-    An older one is no way out for who has a newer, and a card for a desktop is none for who has one of a data centre.
+    An older GPU is no solution for someone with a newer one, nor a desktop card for someone with a data-centre GPU.
     """
     wrong = any("gpu" in {one.from_, one.to} and one.status is Kept.BROKEN for one in search.at.contracts)
     here = capabilities(search.facts)

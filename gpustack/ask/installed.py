@@ -1,4 +1,4 @@
-"""A subject as it would be if it were installed: the component that the judge is given."""
+"""A subject as the component it would be once installed, for judging."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from gpustack.matrix.subjects.serving import ServingRelease, VllmRelease
     from gpustack.model.facts import Component
 
-BROUGHT = "brought"  # the fact of what nobody named and an install brings along
-CPU_BUILDS = frozenset({"onnxruntime"})  # distributions whose builds know no GPU
+BROUGHT = "brought"  # marks a component that nobody named and that an install adds
+CPU_BUILDS = frozenset({"onnxruntime"})  # distributions whose builds do not depend on the GPU
 KIND = re.compile(r"cpu|xpu|rocm|cu")
 CUDA = re.compile(r"cu(\d{1,2})(\d)")
 
 
 def install(subject: Subject, where: str | None, matrix: Matrix) -> Component:
-    """Return the component of a subject, in the Python at ``where``; raises UsageError for a GPU that is none."""
+    """Return the component of a subject in the Python at ``where``; raises UsageError for an unknown GPU."""
     if subject.component == "gpu":
         return gpu(subject.version or "", matrix)
     if subject.component in MAKERS:
@@ -38,7 +38,7 @@ def install(subject: Subject, where: str | None, matrix: Matrix) -> Component:
 
 
 def brought(subject: Subject, where: str | None, system: str | None, matrix: Matrix) -> Component | None:
-    """Return the PyTorch that a plain install of a server brings along: the one that it pins, in its usual build."""
+    """Return the PyTorch that a plain install of a server adds: the version it pins, in its usual build."""
     known = _release(subject, matrix)
     pinned = re.fullmatch(r"==([\d.]+)", known.torch.text) if known else None
     usual = torch.default_build(matrix, pinned[1], system or "") if pinned else None
@@ -56,7 +56,7 @@ def _release(subject: Subject, matrix: Matrix) -> VllmRelease | ServingRelease |
 
 
 def offered(subject: Subject, platform: str, matrix: Matrix) -> bool:
-    """Return whether a PyTorch is offered in the build that the subject names; anything else always is."""
+    """Return whether a PyTorch is offered in the build that the subject names; true for anything else."""
     if subject.component != "pytorch" or not subject.version or not subject.tag:
         return True
     usual = torch.default_build(matrix, subject.version, platform)

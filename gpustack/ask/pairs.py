@@ -1,4 +1,4 @@
-"""Which of the things that were given have to do with each other, and which of these pairs no row decides."""
+"""Which of the given things depend on each other, and which of these pairs no row decides."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from gpustack.model.report import Contract
 
 FRAMEWORKS = frozenset({"pytorch", "tensorflow", "jax", "onnxruntime"})
-COMPANIONS = frozenset({"torchvision", "torchaudio"})  # built for the GPUs of the PyTorch of the same day
+COMPANIONS = frozenset({"torchvision", "torchaudio"})  # built for the same GPUs as the PyTorch of the same day
 ON_TORCH = frozenset(PINS)
 SERVERS = frozenset({"vllm", "sglang", "tgi", "tensorrt-llm"})
 LIBRARIES = frozenset({"cudnn", "nccl", "tensorrt"})
 COMPILERS = frozenset({"gcc", "clang"})
 DRIVER, TOOLKIT = "nvidia-driver", "cuda-toolkit"
-# What has to do with what directly. Everything else is decided by what stands between: the kernel reaches a framework
-# through the driver, the driver reaches an extension through its PyTorch.
+# What directly depends on what. The rest follows from what is in between: the kernel affects a framework
+# through the driver, and the driver affects an extension through its PyTorch.
 RELATED = (
     (GPUS, FRAMEWORKS | (ON_TORCH - COMPANIONS) | LIBRARIES | {TOOLKIT, DRIVER, "nvidia.ko", "rocm"}),
     (frozenset({DRIVER}), FRAMEWORKS | LIBRARIES | {TOOLKIT, "linux-kernel"}),
@@ -37,16 +37,16 @@ RELATED = (
     (frozenset({"cudnn"}), FRAMEWORKS | {"tensorrt"}),
     (frozenset({TOOLKIT}), FRAMEWORKS | LIBRARIES | COMPILERS),
     (frozenset({"onnx"}), frozenset({"onnxruntime"})),
-    (FRAMEWORKS, FRAMEWORKS),  # in one environment they share the wheels of CUDA's libraries
-    (SERVERS, SERVERS | (ON_TORCH - COMPANIONS)),  # each pins what the other brings
+    (FRAMEWORKS, FRAMEWORKS),  # in one environment they share the CUDA libraries' wheels
+    (SERVERS, SERVERS | (ON_TORCH - COMPANIONS)),  # each pins what the other installs
 )
-ON_BOTH = GPUS | COMPILERS | {"python", "linux-kernel", DRIVER}  # of any processor, or sold with one
-# Whose rows of GPU code are of the project's build, not of its wheels for x86-64.
+ON_BOTH = GPUS | COMPILERS | {"python", "linux-kernel", DRIVER}  # for any processor, or sold with one
+# Their rows of GPU code describe the project's build, not its wheels for x86-64.
 ON_EVERY_MACHINE = frozenset({"pytorch", "jax"}) | LIBRARIES | GPUS | {TOOLKIT, DRIVER, "nvidia.ko"}
 
 
 def undecided(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tuple[tuple[str, str], ...]:
-    """Return every pair of what was given that has to do with each other and that no row decides, its own first."""
+    """Return every pair of related given things that no row decides, the subject's own first."""
     decided = {frozenset({one.from_, one.to}) for one in drawn}
     idle = UNTOUCHED if on_cpu(subject) else frozenset[str]()
     return tuple(
@@ -58,7 +58,7 @@ def undecided(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tupl
 
 
 def gaps(pairs: Sequence[tuple[str, str]], drawn: Sequence[Contract], facts: Facts) -> Iterator[Reason]:
-    """Yield the row that is missing for each pair, and for the processor that was given or goes with the GPU."""
+    """Yield the missing row for each pair, and for the processor that was given or comes with the GPU."""
     for one, other in pairs:
         first, second = (other, one) if one in {"python", *GPUS} else (one, other)
         text = f"No row for {named(first, facts)} → {named(second, facts)}: whether they work together is not known."
@@ -68,13 +68,13 @@ def gaps(pairs: Sequence[tuple[str, str]], drawn: Sequence[Contract], facts: Fac
 
 
 def related(one: str, other: str) -> bool:
-    """Return whether two things have to do with each other directly, whatever their versions."""
+    """Return whether two things directly depend on each other, whatever their versions."""
     sides = ((left, right) for pair in RELATED for left, right in (pair, pair[::-1]))
     return one != other and any(one in left and other in right for left, right in sides)
 
 
 def _on_arm(drawn: Sequence[Contract], facts: Facts) -> Iterator[Reason]:
-    """Yield that the GPU code of a wheel for aarch64 was not read, where rows are of the wheels for x86-64 alone."""
+    """Yield that the GPU code of an aarch64 wheel was not read, if rows exist only for the wheels for x86-64."""
     if facts.taken or platform(facts) != ON_ARM:
         return
     judged = {one.from_ for one in drawn if one.to in GPUS and one.kind in {"architecture", "technique"}}
@@ -84,7 +84,7 @@ def _on_arm(drawn: Sequence[Contract], facts: Facts) -> Iterator[Reason]:
 
 
 def _no_platform(drawn: Sequence[Contract], facts: Facts) -> Iterator[Reason]:
-    """Yield that no row says whether something is there for aarch64, given or with the GPU; all rows are of x86-64."""
+    """Yield that no row says whether something exists for aarch64, given or implied by the GPU; all are for x86-64."""
     if platform(facts) != ON_ARM:
         return
     judged = {one.from_ for one in drawn if one.to == "machine"}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def alternatives(search: Search) -> tuple[Alternative, ...]:
-    """Return what would work better than the subject as it stands, the smallest change first."""
+    """Return what would work better than the unchanged subject, the smallest change first."""
     if search.at.verdict is Compatibility.COMPATIBLE or not search.at.contracts:
         return ()
     exact = search.at.verdict is Compatibility.LIMITED and search.subject.exact  # it works: no other release is needed
@@ -45,7 +45,7 @@ def alternatives(search: Search) -> tuple[Alternative, ...]:
 
 
 def as_it_is(search: Search) -> tuple[Alternative, ...]:
-    """Return the subject itself as the smallest of all changes, where it works."""
+    """Return the unchanged subject as the smallest of all changes, if it works."""
     if not rank(search.at):
         return ()
     subject = search.at.subject
@@ -65,7 +65,7 @@ def _made(kind: Change, change: str, judged: Judged, spec: str, search: Search) 
 
 
 def _together(search: Search) -> Iterator[Alternative]:
-    """Return what the doctor advises where something bound to torch is installed beside it: all of it in one set."""
+    """Return the doctor's advice if something bound to torch is installed beside it: all of it as one set."""
     subject, environment = search.at.subject, where(search.facts)
     if subject.component != "pytorch" or not {*place(search.facts, environment).held} - {"torch"}:
         return
@@ -79,7 +79,7 @@ def _together(search: Search) -> Iterator[Alternative]:
 
 
 def _wheels(search: Search) -> Iterator[Alternative]:
-    """Yield other builds of the same release: those without limits first, the newest; with limits the oldest."""
+    """Yield other builds of the same release: the newest without limits first, then the oldest with limits."""
     newest_first = [one for build in builds_of(search.at.subject, search) if (one := search.better(build))]
     native = [one for one in newest_first if one.verdict is Compatibility.COMPATIBLE]
     for one in (*native, *(one for one in reversed(newest_first) if one not in native)):
@@ -88,9 +88,9 @@ def _wheels(search: Search) -> Iterator[Alternative]:
 
 
 def _versions(search: Search) -> Iterator[Alternative]:
-    """Return other releases that work: the newest of a range that was asked for, else those nearest to the release.
+    """Return other releases that work: the newest in a requested range, otherwise those nearest to the release.
 
-    Where all of them work with limits alone, one without any follows.
+    If all of them work only with limits, one without any follows.
     """
     kind = Change.DRIVER if search.subject.component == "nvidia-driver" else Change.VERSION
     offered: set[str] = set()
@@ -110,7 +110,7 @@ def _versions(search: Search) -> Iterator[Alternative]:
 
 
 def _bound_to_none(found: Judged) -> bool:
-    """Return whether a server that is compiled for one torch names no newest: so old that nobody kept it to its own."""
+    """Return whether a server compiled for one torch has no upper bound on it, being too old to declare one."""
     pins = (one.needs for one in found.contracts if one.kind == "torch" and one.from_ in SERVERS)
     return any("<" not in one and "==" not in one for one in pins)
 
@@ -135,7 +135,7 @@ def _by_distance(search: Search) -> list[Candidate]:
 
 
 def _release(search: Search, one: Candidate) -> Judged | None:
-    """Return how another release is answered, in the build that an install takes or else in the best of its others."""
+    """Return the answer for another release, in the build that an install picks or else the best of its others."""
     subject = replace(search.subject, version=one.version)
     if subject.component == "pytorch":
         usual = torch.default_build(search.matrix, one.version)
@@ -153,7 +153,7 @@ def _release(search: Search, one: Candidate) -> Judged | None:
 
 
 def _jetson(search: Search) -> Iterator[Alternative]:
-    """Return the PyTorch that NVIDIA builds for the JetPack of a Jetson, which no generic wheel is for."""
+    """Return NVIDIA's PyTorch build for the JetPack of a Jetson, which generic wheels do not support."""
     facts, subject = search.at.facts, search.at.subject
     wanted = subject.version if search.subject.exact else None
     if subject.component != "pytorch" or not embedded(facts):
@@ -170,7 +170,7 @@ def _jetson(search: Search) -> Iterator[Alternative]:
 
 
 def _overrides(search: Search) -> Iterator[Alternative]:
-    """Return the newest build for ROCm that takes an AMD GPU for its nearest relative, where a variable can say so."""
+    """Return the newest ROCm build that treats an AMD GPU as its nearest relative, if a variable allows it."""
     gfx = text(told(search.facts, "amd-gpu"), "gfx")
     known = amd_intel.override_of(search.matrix, gfx) if gfx else None
     if known is None or search.subject.component != "pytorch":
@@ -192,10 +192,10 @@ def _overrides(search: Search) -> Iterator[Alternative]:
 
 
 def _with_driver(search: Search) -> Iterator[Alternative]:
-    """Return another build or release together with a newer driver, where neither of them alone would do.
+    """Return another build or release together with a newer driver, if neither alone would be enough.
 
-    The driver is the oldest that does. What runs with a driver runs with each newer one that runs the GPU, so that a
-    few of them need to be tried.
+    The driver is the oldest sufficient one. What runs with a driver also runs with each newer one that runs the GPU, so
+    only a few need to be tried.
     """
     told = search.facts.taken or driver_release(search.facts)
     if search.subject.component == "nvidia-driver" or on_windows(search.facts) or not told:
@@ -212,7 +212,7 @@ def _with_driver(search: Search) -> Iterator[Alternative]:
 
 
 def _in_wsl(search: Search) -> Iterator[Alternative]:
-    """Return what works in WSL 2 of what is made for Linux alone: there Windows' driver serves the GPU."""
+    """Return what works in WSL 2 although it exists only for Linux; Windows' driver runs the GPU there."""
     wrong = [one for one in search.at.contracts if one.status is Kept.BROKEN]
     by_system = any(one.kind in {"system", "platform", "accelerator"} for one in wrong)
     if not by_system or not on_windows(search.facts) or search.facts.host.wsl:
@@ -227,13 +227,13 @@ def _in_wsl(search: Search) -> Iterator[Alternative]:
 
 
 def packages(search: Search, facts: Facts) -> Alternative | None:
-    """Return the smallest change of packages that would do with other facts."""
+    """Return the smallest change of packages that would work with other facts."""
     there = replace(search, facts=facts, at=judge(search.at.subject, facts, search.matrix))
     return next(chain(_wheels(there), _versions(there)), None)
 
 
 def _with_python(search: Search) -> Iterator[Alternative]:
-    """Return the first plan for another Python, where this one is too old or too new for all that would do."""
+    """Return the first plan for another Python, if this one is too old or too new for every plan."""
     for number, facts in ground.other_pythons(search):
         there = replace(search, facts=facts, at=judge(search.at.subject, facts, search.matrix))
         found = next(chain(_wheels(there), _versions(there), ground.drivers(there), _with_driver(there)), None)

@@ -1,4 +1,4 @@
-"""Which releases of a component the matrix knows: what may be asked about, and what may be offered instead."""
+"""The releases of a component that the matrix knows: those that can be asked about, and those to offer instead."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A release to offer: the version that stands for it, and the specifier that names it in a command."""
+    """A release to offer: its version, and the specifier that names it in a command."""
 
     version: str
     spec: str
@@ -40,7 +40,7 @@ PINNED = frozenset({"vllm", "sglang"})
 
 
 def candidates(matrix: Matrix, component: str) -> tuple[Candidate, ...]:
-    """Return the releases of a component that may be offered, oldest first; none of what has no releases here."""
+    """Return the releases of a component that may be offered, oldest first; none for one without releases here."""
     find = FIND.get(component)
     by_hand = {one.version: one for one in (find(matrix) if find else ())}
     main = generated.DISTRIBUTIONS.get(component, (component,))[0]
@@ -51,14 +51,14 @@ def candidates(matrix: Matrix, component: str) -> tuple[Candidate, ...]:
 
 
 def release_named(matrix: Matrix, component: str, version: str) -> str | None:
-    """Return a version as the matrix writes it, where it writes exactly that release: 2.11 is 2.11.0."""
+    """Return a version as the matrix writes it if it states exactly that release: 2.11 is 2.11.0."""
     wanted = version_of(version)
     known = (one.version for one in candidates(matrix, component) if version_of(one.version) == wanted)
     return next(known, None) if wanted else None
 
 
 def known(matrix: Matrix, component: str, version: str) -> bool:
-    """Return whether the matrix states anything of this release, and not of others of its minor alone."""
+    """Return whether the matrix states anything about this very release, not only about others with its minor."""
     if version_of(version) is None:
         return component == "gpu" and _gpu(matrix, version)
     if any(generated.of_component(matrix, component, version)):
@@ -74,7 +74,7 @@ def _exact(versions: Iterable[str]) -> Iterator[Candidate]:
 
 
 def _minors(versions: Iterable[str]) -> Iterator[Candidate]:
-    """Return releases that are known by their minor alone: which patch releases there are, an index says."""
+    """Return releases known only by their minor; an index lists their patch releases."""
     return (Candidate(version=f"{one}.0", spec=f"=={one}.*") for one in versions)
 
 
@@ -145,7 +145,7 @@ def _branch(matrix: Matrix, version: str) -> bool:
     return number.isdecimal() and drivers.branch_of(matrix, int(number)) is not None
 
 
-BY_MINOR = frozenset({"tensorflow", "onnxruntime", "onnx", "transformer-engine"})  # of which rows by hand state minors
+BY_MINOR = frozenset({"tensorflow", "onnxruntime", "onnx", "transformer-engine"})  # whose handwritten rows state minors
 KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
     "tensorflow": lambda matrix, version: frameworks.tensorflow_of(matrix, version) is not None,
     "onnxruntime": lambda matrix, version: frameworks.onnxruntime_of(matrix, version) is not None,

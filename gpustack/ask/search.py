@@ -1,4 +1,4 @@
-"""A question that was understood: what is asked, on what, how it is as it stands, and what else could be tried."""
+"""A question as understood: the subject, the machine, the answer without changes, and what else could be tried."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 RANK = {Compatibility.COMPATIBLE: 2, Compatibility.LIMITED: 1}
-UNSERVED = frozenset({("jax", "cuda11")})  # builds that no index serves under a name of theirs
+UNSERVED = frozenset({("jax", "cuda11")})  # builds that no index serves under their own name
 MAKERS = {"amd-gpu": "rocm", "intel-gpu": "xpu"}
 FORWARD = frozenset({"datacenter", "embedded"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What is being asked, on what; ``at`` is how it is as it stands, ``versions`` how many other releases to offer.
+    """The subject and the machine; ``at`` is the answer without changes, ``versions`` how many other releases to offer.
 
-    ``given`` is what was given in words, ``ways`` how it is to be installed or run, and ``strange`` what was typed
-    beside it of which nothing is known.
+    ``given`` is what was given in words, ``ways`` how it is installed or run, and ``strange`` the typed words that
+    nothing is known about.
     """
 
     subject: Subject
@@ -46,9 +46,9 @@ class Search:
     strange: tuple[str, ...] = ()
 
     def better(self, subject: Subject, facts: Facts | None = None) -> Judged | None:
-        """Return how a changed question is answered, where that is better than the question as it stands.
+        """Return the answer to a changed question, if it is better than that to the original.
 
-        What was wrong must be judged again: that no row covers it any more makes nothing better.
+        Whatever was wrong must be judged again: losing the row that covers it is not an improvement.
         """
         found = judge(subject, facts or self.facts, self.matrix)
         broken = (one for one in self.at.contracts if one.status is not Kept.OK)
@@ -60,19 +60,19 @@ class Search:
 
 
 def _by_ptx_alone(found: Judged) -> bool:
-    """Return whether a build has no machine code for the GPU: it starts, but the doctor advises no such build."""
+    """Return whether a build has no machine code for the GPU: it starts, but the doctor does not recommend it."""
     made = {"pytorch", "tensorflow"}
     codes = (one for one in found.contracts if one.from_ in made and one.kind == "architecture")
     return any(one.status is Kept.LIMITED and one.needs.startswith("code for") for one in codes)
 
 
 def rank(judged: Judged) -> int:
-    """Return how well something works: two where it does, one with limits, zero where it does not or nobody knows."""
+    """Return how well something works: two if it does, one with limits, zero if it does not or is unknown."""
     return RANK.get(judged.verdict, 0)
 
 
 def builds_of(subject: Subject, search: Search) -> tuple[Subject, ...]:
-    """Return the builds of a release for the maker of the GPU, the newest CUDA or ROCm first."""
+    """Return the builds of a release for the GPU's vendor, the newest CUDA or ROCm first."""
     if subject.component == "jax" and subject.version:
         release = frameworks.jax_of(search.matrix, subject.version)
         tags = [f"cuda{major}" for major in release.cuda] if release else []
@@ -90,7 +90,7 @@ def _maker(facts: Facts) -> str:
 
 
 def may_forward(search: Search) -> bool:
-    """Return whether a compat package may run here: the GPU is of a class that it is made for, or nobody named one."""
+    """Return whether a compat package may run here: it supports the GPU's class, or no GPU was named."""
     kind = gpus.class_of(search.matrix, text(told(search.facts, "gpu"), "name") or "")
     if kind:
         return kind in FORWARD
@@ -99,7 +99,7 @@ def may_forward(search: Search) -> bool:
 
 
 def wanted_cuda(search: Search) -> CudaVersion | None:
-    """Return the CUDA version that the subject needs of a driver, where that is what does not fit."""
+    """Return the CUDA version that the subject requires from the driver, if that is the conflict."""
     for one in search.at.contracts:
         if one.kind == "cuda" and one.to == "nvidia-driver" and one.status in {Kept.BROKEN, Kept.LIMITED}:
             return CudaVersion.parse(one.needs.partition("CUDA ")[2])

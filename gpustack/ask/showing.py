@@ -1,4 +1,4 @@
-"""What the matrix states of one component: every part of every table that is about it, with its sources."""
+"""What the matrix states about one component: every relevant part of every table, with its sources."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 HEAD = frozenset({"source", "checked"})
 PLAIN = frozenset({"schema", "subjects"})
 NEAR = 3
-# One screen of 80 columns: its lines, what each part takes of them beside its rows, and the most rows of one part.
+# One screen of 80 columns: its lines, the lines of each part besides its rows, and the most rows of one part.
 SCREEN, COLUMNS, HEAD_LINES, MOST = 19, 70, 4, 6
-WIDEST = 45  # of a value on that screen: a column of longer ones is left to --all
-# Parts of tables about several components that are named otherwise than the component that they are about.
+WIDEST = 45  # letters of a value on that screen: columns with longer ones are shown only with --all
+# Parts of tables about several components, whose names differ from the component that they describe.
 PARTS = {"flash_attention": "flash-attention"}
 
 
 def show(text: str, matrix: Matrix) -> MatrixTables:
-    """Return all that is stated of a component; raises UsageError, with near misses, for one of which nothing is."""
+    """Return everything stated about a component; raises UsageError, with near misses, for an unknown one."""
     name = canonicalize_name(text.strip()) if text.strip() else ""
     tables = {table: frozenset(matrix.table(table).get("subjects", ())) for table in names(matrix)}
     made = matrix.distributions
@@ -54,7 +54,7 @@ def show(text: str, matrix: Matrix) -> MatrixTables:
 
 
 def brief(tables: MatrixTables) -> MatrixTables:
-    """Return what fits on one screen: of the first parts the newest rows, newest first, and what was left out."""
+    """Return what fits on one screen: the newest rows of the first parts, newest first, and what was omitted."""
     room = SCREEN
     kept: list[MatrixPart] = []
     left: list[MatrixPart] = []
@@ -68,7 +68,7 @@ def brief(tables: MatrixTables) -> MatrixTables:
 
 
 def _newest(part: MatrixPart, room: int) -> tuple[MatrixPart, int]:
-    """Return a part with its newest rows that fit into so many lines, and how many lines they take."""
+    """Return a part with its newest rows that fit into this many lines, and how many lines they take."""
     part = _narrow(part)
     taken = lines = 0
     newest = (part.columns, *part.rows[-MOST:])
@@ -84,7 +84,7 @@ def _newest(part: MatrixPart, room: int) -> tuple[MatrixPart, int]:
 
 
 def _narrow(part: MatrixPart) -> MatrixPart:
-    """Return a part without the columns whose newest values are too long for a screen, or empty, unless all are."""
+    """Return a part without columns whose newest values are empty or too long for a screen, unless all are."""
     newest = part.rows[-MOST:]
     widths = [max(map(len, column)) for column in zip(*newest, strict=True)]
     short = [at for at, width in enumerate(widths) if 0 < width <= WIDEST]
@@ -102,7 +102,7 @@ def names(matrix: Matrix) -> tuple[str, ...]:
 
 
 def _late(table: str) -> int:
-    """Return how late a table comes: what is known to go wrong after what goes with what, messages last."""
+    """Return the position of a table: compatibility first, then known problems, messages last."""
     return 2 if table.startswith("messages_") else int(table == "known_bad")
 
 
@@ -141,7 +141,7 @@ def _part(table: str, part: str, about: str, lines: Sequence[Line], held: Line) 
 
 
 def _about(part: str, component: str, subjects: frozenset[str]) -> bool:
-    """Return whether a part is about this component: one that begins with the name of another is about that one."""
+    """Return whether a part is about this component: one that begins with another's name is about that one."""
     owner = PARTS.get(part)
     spelt = part.replace("_", "-")
     owners = {owner} if owner else {one for one in subjects if spelt == one or spelt.startswith((f"{one}-", one))}
@@ -149,17 +149,17 @@ def _about(part: str, component: str, subjects: frozenset[str]) -> bool:
 
 
 def _of(line: Line, component: str) -> bool:
-    """Return whether a row is about this component, where rows say which."""
+    """Return whether a row is about this component, if rows state one."""
     named = line.get("component", component)
     return component == named or component in line.get("with", {})
 
 
 def _heads(table: str, matrix: Matrix) -> dict[str, str]:
-    """Return what the head of a file says of each of its parts: its comments, by the word that begins them."""
+    """Return the comments at the head of a file about each of its parts, by their first word."""
     parts = set(matrix.table(table))
     heads: dict[str, str] = {}
     part = ""
-    written = matrix.folder / f"{table}.toml"  # a table that a bundle brought has no head
+    written = matrix.folder / f"{table}.toml"  # a table from a bundle has none
     for line in written.read_text("utf-8").splitlines() if written.exists() else ():
         if not line.startswith("#"):
             break
@@ -174,7 +174,7 @@ def _heads(table: str, matrix: Matrix) -> dict[str, str]:
 
 
 def _said(value: object) -> str:
-    """Return a value as a person writes it."""
+    """Return a value as people write it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Which contracts an answer rests on, and what was given of which none of them speaks."""
+"""Which contracts an answer rests on, and which given things none of them covers."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ NAMES = {
     "linux-kernel": "the kernel",
 }
 ALSO = {"gpu": ("amd-gpu", "intel-gpu"), "nvidia-driver": ("nvidia.ko",)}
-GROUND = frozenset({*GPUS, "nvidia-driver", "nvidia.ko", "linux-kernel"})  # what other things stand on
-# Parts of the machine that ask nothing of a Python: a driver runs whichever there is.
+GROUND = frozenset({*GPUS, "nvidia-driver", "nvidia.ko", "linux-kernel"})  # what other things depend on
+# Parts of the machine that do not depend on a Python: a driver runs with any.
 APART = GROUND | {"cuda-toolkit", "gcc", "clang", "cudnn", "nccl"}
-HELPERS = frozenset({"libcuda"})  # what a compat package would bring, put here by plan
+HELPERS = frozenset({"libcuda"})  # what a compat package would add, inserted here by plan
 WITHOUT_GPU = frozenset({"gcc", "clang", "python", "linux-kernel"})
-# What a build for the CPU never touches: it goes with any.
+# What a CPU build never uses: any of it is compatible.
 UNTOUCHED = frozenset({"nvidia-driver", "nvidia.ko", "cuda-toolkit", "cudnn", "nccl", "tensorrt"})
 
 
@@ -48,9 +48,9 @@ def ends(subject: Subject) -> set[str]:
 
 
 def spoken(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tuple[Contract, ...]:
-    """Return a subject's own contracts, and those between what they lead to: its driver with the GPU and the kernel.
+    """Return a subject's own contracts, and those between their dependencies: its driver with the GPU and the kernel.
 
-    Those that nobody gave an end of are the machine's own affair.
+    Those with neither end given concern only the machine.
     """
     own = ends(subject)
     held = [one for one in drawn if {one.from_, one.to} & own]
@@ -61,7 +61,7 @@ def spoken(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tuple[C
         for one in drawn:
             both = {one.from_, one.to}
             leads = both & reached & (given | GROUND) and both & given and both <= given | GROUND
-            unsure = one.status is Kept.UNKNOWN and not both <= given  # the machine's own affair
+            unsure = one.status is Kept.UNKNOWN and not both <= given  # concerns only the machine
             if leads and one not in held and one.kind != "maker" and not unsure:
                 held.append(one)
         reached |= _ends(held)
@@ -71,9 +71,9 @@ def spoken(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tuple[C
 def unspoken(
     subject: Subject, held: Sequence[Contract], named_: Container[str], facts: Facts, matrix: Matrix
 ) -> Iterator[Reason]:
-    """Return of all that was given and no contract covers that nothing is known, or that a build has no use of it.
+    """Return, for each given thing without a contract, that nothing is known or that a build does not use it.
 
-    Those in ``named_`` have a missing row of their own, which says more.
+    Those in ``named_`` have their own missing row, which says more.
     """
     reached = _ends(one for one in held if one.kind != "glibc")
     for one in facts.components:
@@ -90,12 +90,12 @@ def unspoken(
 
 
 def on_cpu(subject: Subject) -> bool:
-    """Return whether a subject is a build that computes only on the CPU."""
+    """Return whether a subject is a CPU-only build."""
     return subject.tag == "cpu" or subject.name in CPU_BUILDS
 
 
 def named(component: str, facts: Facts) -> str:
-    """Return a component with its version, or a GPU with its name, for people."""
+    """Return a component with its version, or a GPU with its name, as people write it."""
     known = facts.find(component)
     copy = known.instances[0] if known and known.instances else None
     more = (text(copy.facts, "name") or text(copy.facts, "cc")) if copy and component in GPUS else None
@@ -125,7 +125,7 @@ def _unsaid(subject: Subject, component: str, facts: Facts) -> Reason:
 
 
 def meant(name: str) -> str:
-    """Return the question whether the nearest name was meant, for one that is none."""
+    """Return the question whether the nearest known name was meant, for an unknown one."""
     near = nearest(name)
     return f" Did you mean {near}?" if near else ""
 
@@ -136,7 +136,7 @@ def _unknown(subject: Subject, what: str, more: str = "") -> Reason:
 
 
 def _system(subject: Subject, held: Sequence[Contract], facts: Facts, matrix: Matrix) -> Iterator[Reason]:
-    """Return what is known of a subject on Windows; the rows are of Linux, and WSL is Linux but for the driver."""
+    """Return what is known about a subject on Windows; rows are for Linux, and WSL is Linux except for the driver."""
     if facts.taken or not on_windows(facts):
         return
     by_driver = any("nvidia-driver" in {one.from_, one.to} and one.kind == "cuda" for one in held)

@@ -1,4 +1,4 @@
-"""What a question is about, as people type it: ``torch==2.7.1+cu128``, ``jax[cuda12]``, ``driver==590.44.01``."""
+"""The subject of a question, as people type it: ``torch==2.7.1+cu128``, ``jax[cuda12]``, ``driver==590.44.01``."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ WHEEL = re.compile(r"(?:nvidia-)?(?P<name>cudnn|nccl|tensorrt)-cu(?P<cuda>\d\d)"
 PLUGIN = re.compile(r"jax-cuda(?P<cuda>\d\d)-(?:plugin|pjrt)")
 EXTRA = re.compile(r"cuda(?P<cuda>\d\d)(?:-local|-pip)?")
 EXACT = frozenset({"==", "==="})
-LONGEST = 200  # characters; the longest that is of use has 40
+LONGEST = 200  # characters; the longest useful one has 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """One thing that a question is about.
 
-    ``name`` is the distribution or component as it was typed, ``component`` its id; ``tag`` is the build (cu128,
-    cuda12), None if a plain install decides. ``version`` is None until a range is resolved; ``exact`` tells whether
-    one release was typed.
+    ``name`` is the distribution or component as typed, ``component`` its id; ``tag`` is the build (cu128, cuda12), None
+    if a plain install decides. ``version`` is None until a range is resolved; ``exact`` says whether one release was
+    typed.
     """
 
     typed: str
@@ -68,12 +68,12 @@ class Subject:
 
     @property
     def words(self) -> str:
-        """Its name for people, such as pytorch 2.7.1 (cu128)."""
+        """Its display name, such as pytorch 2.7.1 (cu128)."""
         return " ".join([self.component, *filter(None, [self.version]), *([f"({self.tag})"] if self.tag else [])])
 
 
 def parse(text: str, matrix: Matrix) -> Subject:
-    """Return what was typed as a subject, a GPU's name among them; raises UsageError if it is none."""
+    """Return the typed text, possibly a GPU's name, as a subject; raises UsageError if it is not one."""
     if len(text) > LONGEST:
         raise UsageError(f"{text[:30]!r}… is not a subject: it has {len(text)} characters, more than {LONGEST}")
     if is_gpu(text.strip(), matrix):
@@ -94,7 +94,7 @@ def parse(text: str, matrix: Matrix) -> Subject:
 
 
 def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
-    """Return the subject with a version and, for PyTorch, the build that a plain install takes on this platform."""
+    """Return the subject with a version and, for PyTorch, the build that a plain install picks on this platform."""
     version = subject.version
     if version is None:
         fitting = [one.version for one in candidates(matrix, subject.component) if _in(one.version, subject.span)]
@@ -110,17 +110,17 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
 
 
 def _for_production(driver: str, matrix: Matrix) -> bool:
-    """Return whether a driver is of a branch that NVIDIA makes to be kept: no new-feature branch."""
+    """Return whether a driver's branch is meant for production, not a new-feature branch."""
     branch = drivers.branch_of(matrix, int(driver.partition(".")[0]))
     return branch is not None and branch.kind in drivers.KEPT
 
 
 def is_gpu(text: str, matrix: Matrix) -> bool:
-    """Return whether a text is a GPU: its architecture, its compute capability or its name."""
+    """Return whether a text names a GPU: by architecture, compute capability or name."""
     if ComputeCapability.parse(text) or re.fullmatch(r"gfx[0-9a-f]{3,5}", text):
         return True
     if any(canonicalize_name(re.split("[=<>~]", word)[0]) in {*COMPONENTS, *matrix.systems} for word in text.split()):
-        return False  # words of which one is a GPU are no GPU
+        return False  # several words, one of them a GPU, are not a GPU
     named = gpus.capability_of(matrix, text) or gpus.ambiguity_of(matrix, text) or amd_intel.gfx_of(matrix, text)
     return named is not None or amd_intel.device_named(matrix, text) is not None
 

@@ -1,4 +1,4 @@
-"""Why the plans are in this order: what each leaves as it is, why it is not the first, and what would not help."""
+"""Why the plans are in this order: what each leaves unchanged, why it is not the first, and what would not help."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COSTS = {
 
 
 def weighed(found: Sequence[Alternative]) -> tuple[Alternative, ...]:
-    """Return the plans with what each keeps and, for all but the first, why it is not the first."""
+    """Return the plans with what each leaves unchanged and, for all but the first, why it is not first."""
     return tuple(
         replace(one, keeps=one.keeps or KEEPS[one.kind], not_first=_later(one, found[0]) if number else "")
         for number, one in enumerate(found)
@@ -59,7 +59,7 @@ def _later(one: Alternative, first: Alternative) -> str:
 
 
 def suited(one: Alternative, ways: Sequence[str]) -> Alternative:
-    """Return a plan as it is carried out in a container, on a cluster, or by who has no right to install."""
+    """Return a plan adapted to a container, a cluster, or a user who may not install packages."""
     root = [line for line in one.commands if line.startswith("sudo ")]
     if root and {"slurm", "user"} & {*ways}:
         own = tuple(_own(one, "slurm" in ways))
@@ -80,7 +80,7 @@ def suited(one: Alternative, ways: Sequence[str]) -> Alternative:
 
 
 def _own(one: Alternative, cluster: bool) -> Iterator[Command]:  # noqa: FBT001 - whether there are modules to load
-    """Yield how who has no root gets a compiler or a toolkit: as a module of the cluster, else from conda-forge."""
+    """Yield how to get a compiler or a toolkit without root: as a module of the cluster, else from conda-forge."""
     name, _, version = one.subject.partition("==")
     what = {"gcc": "gcc", "cuda": "cuda", "cuda-toolkit": "cuda"}.get(name)
     if what is None or not DOTTED.holds(version):
@@ -98,7 +98,7 @@ def _own(one: Alternative, cluster: bool) -> Iterator[Command]:  # noqa: FBT001 
 
 
 def not_taken(search: Search, found: Sequence[Alternative]) -> Iterator[NotTaken]:
-    """Yield the kinds of change that were tried where something is wrong and that would not help, each with why."""
+    """Yield the kinds of change that were tried for a problem and would not help, and why."""
     if search.at.verdict is Compatibility.COMPATIBLE or not search.at.contracts:
         return
     kinds = {one.kind for one in found}

@@ -1,4 +1,4 @@
-"""Why something works with what is given, or does not: the contracts of which one end is the subject."""
+"""Why something works with what is given, or does not: the contracts that involve the subject."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ BY_PIP = " There is no wheel for that: pip compiles it, which needs nvcc and muc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What came of judging a subject: the subject with its version and build, the verdict, reasons and contracts."""
+    """The result of judging a subject: its version and build, the verdict, reasons and contracts."""
 
     subject: Subject
     verdict: Compatibility
@@ -66,17 +66,17 @@ class Judged:
 
 
 def judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
-    """Return how a resolved subject goes with the facts; of a JAX its best build counts."""
+    """Return how a resolved subject works with the facts; for JAX, in its best build."""
     tries = [_judge(one, facts, matrix) for one in _builds(subject, facts, matrix)]
     return max(tries, key=lambda one: WORST.index(one.verdict))
 
 
 def _builds(subject: Subject, facts: Facts, matrix: Matrix) -> tuple[Subject, ...]:
-    """Return the builds that a subject may mean: JAX has one for each CUDA major, that of a given toolkit first."""
+    """Return the builds that a subject may mean: JAX has one per CUDA major, that of a given toolkit first."""
     if subject.component != "jax" or subject.tag or not known(matrix, "jax", subject.version or ""):
         return (subject,)
     if platform(facts) == "windows" or (subject.name == "jaxlib" and not any(map(facts.find, DEVICES))):
-        return (subject,)  # there is no plugin for Windows, and jaxlib alone is what computes on the CPU
+        return (subject,)  # Windows has no plugin, so jaxlib alone computes, on the CPU
     release = frameworks.jax_of(matrix, subject.version or "")
     given = numbers(version(facts, "cuda-toolkit"))[:1] if is_given(facts, "cuda-toolkit") else ()
     majors = sorted(release.cuda, key=lambda one: ((one,) == given, one), reverse=True) if release else ()
@@ -109,14 +109,14 @@ def _judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
 
 
 def _both_given(contract: Contract, facts: Facts) -> bool:
-    """Return whether both ends of a contract are among the facts: what was not given decides nothing."""
+    """Return whether both ends of a contract were given or found; anything else decides nothing."""
     return all(end in PSEUDO or facts.find(end) is not None for end in (contract.from_, contract.to))
 
 
 def _concluded(
     subject: Subject, held: tuple[Contract, ...], pairs: Sequence[tuple[str, str]], facts: Facts, matrix: Matrix
 ) -> tuple[Compatibility, tuple[Reason, ...]]:
-    """Return the worst of what the contracts say; what none of them covers is unknown, not well."""
+    """Return the worst of the contracts' outcomes; what none of them covers is unknown, not good."""
     said = tuple(_reason(one, subject, facts) for one in held)
     unknown = _unknown(subject, facts, matrix)
     if unknown and not any(one.kind == "maker" and one.row for one in held):  # a maker's own is so in every release
@@ -132,7 +132,7 @@ def _concluded(
 
 
 def _withdrawn(subject: Subject, matrix: Matrix) -> Iterator[Reason]:
-    """Yield that the index has a release as withdrawn: pip takes it only where exactly this one is asked for."""
+    """Yield that the index lists a release as yanked: pip installs it only if exactly this version is requested."""
     known = generated.release_of(matrix, _distribution(subject), subject.version or "")
     if known and known.yanked:
         text = f"{known.name} {known.version} was withdrawn from the package index: {known.yanked}"
@@ -149,7 +149,7 @@ def _rank(reason: Reason) -> int:
 
 
 def _alone(subject: Subject, facts: Facts) -> Reason:
-    """Return what to say of a subject of which no contract speaks, where nothing was given but Linux, or a machine."""
+    """Return what to say about a subject without a contract, if only Linux or a machine was given."""
     if on_cpu(subject) or not facts.taken:
         text = f"The matrix knows {subject.words} for Linux; nothing else was given."
         if on_cpu(subject):
@@ -160,7 +160,7 @@ def _alone(subject: Subject, facts: Facts) -> Reason:
 
 
 def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason | None:
-    """Return that a machine which was examined shows no GPU and no driver, for what wants one."""
+    """Return that an examined machine has no GPU and no driver, for a subject that needs one."""
     wants = facts.taken and not on_cpu(subject) and not any(one.to in DEVICES for one in own)
     if not wants or nvidia_here(facts) or subject.component in WITHOUT_GPU:
         return None
@@ -169,7 +169,7 @@ def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason
 
 
 def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
-    """Return why nothing can be said of a subject; None if the matrix knows it."""
+    """Return why nothing is known about a subject; None if the matrix has it."""
     if not subject.version:
         span = f" in {subject.span}" if subject.span else ""
         text = f"The matrix knows no release of {subject.name}{span}.{meant(subject.name)}"
@@ -185,7 +185,7 @@ def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
 
 
 def _read(subject: Subject, matrix: Matrix) -> str:
-    """Return how far the releases of a distribution were read, where that is why one has no row."""
+    """Return how far the releases of a distribution were read, if that is why one has no row."""
     if not generated.missing(matrix, subject.component, subject.version or ""):
         return ""
     if any(generated.named(matrix, subject.component, subject.version or "")):
@@ -206,7 +206,7 @@ def _reason(contract: Contract, subject: Subject, facts: Facts) -> Reason:
     name, row = _named(contract.from_, subject, facts), contract.row
     text = f"{name} needs {contract.needs}; {_found(contract, facts)}.{_more(contract)}"
     text = f"T{text[1:]}" if text.startswith("the ") else text
-    without = contract.kind == TECHNIQUE and contract.status is Kept.LIMITED  # the server runs anyway
+    without = contract.kind == TECHNIQUE and contract.status is Kept.LIMITED  # the server runs regardless
     verdict = Compatibility.COMPATIBLE if without else VERDICTS[contract.status]
     return Reason(text=text, verdict=verdict, row=row, source=row.source if row else "")
 
@@ -230,7 +230,7 @@ def _found(contract: Contract, facts: Facts) -> str:
 
 
 def _more(contract: Contract) -> str:
-    """Return the restriction under which it works, or that nobody knows."""
+    """Return the restriction under which it works, or that nothing is known."""
     if contract.status is Kept.UNKNOWN:
         return " No row says whether that is enough."
     if contract.status is not Kept.LIMITED:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 VERSION = re.compile(r"(?:v(?=\d+\.))?(\d{1,4}(?:\.\d{1,5}){0,3}(?:\.?(?:post|dev|rc)\d+)?(?:\+\w[\w.]{0,20})?)")
 BOUND = re.compile(r"(==|>=|<=|~=|!=|<|>)? ?" + VERSION.pattern + r"(\+)?")
 GLUED = re.compile(r"([A-Za-z][A-Za-z_-]*)(?:={1,3}|[:@/])?(v?\d[\w.+]*)")  # torch2.6, torch=2.6, cuda12.4
-AMOUNT = re.compile(r"\d+x|x\d+|\d+(?:gb|gib|g)", re.IGNORECASE)  # of cards, or of their memory
-DRIVER = re.compile(r"\d{3}\.\d{2,3}(?:\.\d{2})?")  # what no other thing has for a version
+AMOUNT = re.compile(r"\d+x|x\d+|\d+(?:gb|gib|g)", re.IGNORECASE)  # of cards, or their memory
+DRIVER = re.compile(r"\d{3}\.\d{2,3}(?:\.\d{2})?")  # what nothing else has as a version
 BUILD = re.compile(r"cu\d{2,3}|cuda1[1-3]|rocm\d\.\d{1,2}(?:\.\d)?|xpu|cpu")  # of a wheel, as its tag names it
 SIZE = re.compile(r"\d+(?:\.\d+)?[bm]", re.IGNORECASE)  # of a model, in parameters
 MINE = frozenset({"my", "this", "here", "mine"})
@@ -57,7 +57,7 @@ FILLING = frozenset(
         *("nvidia", "amd", "intel", "compatible", "env", "environment", "inside", "without", "no", "has"),
     }
 )
-# Ways to install and to run, by the words for them.
+# Ways to install and run, by the words for them.
 WAYS = {
     **{
         one: one
@@ -67,24 +67,24 @@ WAYS = {
     **dict.fromkeys(("container", "dockerfile", "image", "devcontainer"), "docker"),
     **dict.fromkeys(("k8s", "kube", "openshift", "pod"), "kubernetes"),
     **dict.fromkeys(("module", "lmod", "cluster", "hpc"), "slurm"),
-    **dict.fromkeys(("sudo", "root", "admin", "rootless"), "user"),  # who asks about it has not got it
+    **dict.fromkeys(("sudo", "root", "admin", "rootless"), "user"),  # those who ask about it do not have it
     "singularity": "apptainer",
 }
 LONGEST_NAME = 4  # words in the name of a GPU, such as rtx 4070 ti super
 SERIES = 4  # digits of a card's number, such as 5090
 JOINED = 3  # words of one name, such as nvidia container toolkit
-OF_A_MACHINE = frozenset({"driver", "cuda", "gpu", "python"})  # without a version, those that the machine has
-# What is asked about comes first, what it stands on later: a plan changes what comes first.
+OF_A_MACHINE = frozenset({"driver", "cuda", "gpu", "python"})  # without a version, the installed ones
+# The subject comes first, what it depends on later: a plan changes what comes first.
 LATER = {"cuda-toolkit": 1, "cudnn": 1, "nccl": 1, "nvidia-driver": 2, "gpu": 3}
 LAST = {"python": 4, "gcc": 4, "clang": 4, "linux-kernel": 4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What was meant: the subjects as they are written, and whether they are asked of this very machine.
+    """What was meant: the subjects as written, and whether the question is about this machine.
 
-    ``os`` and ``machine`` are as ``--os`` and ``--machine`` take them, ``ways`` those in which something is installed
-    or run; ``strange`` are words that nothing is known of.
+    ``os`` and ``machine`` are as ``--os`` and ``--machine`` take them, ``ways`` how something is installed or run;
+    ``strange`` are unknown words.
     """
 
     subjects: tuple[str, ...]
@@ -96,7 +96,7 @@ class Asked:
 
 
 def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
-    """Return what the words mean; what is written as a subject already stays as it is."""
+    """Return what the words mean; anything already written as a subject stays unchanged."""
     parts = list(texts)
     alone = len(parts) == 1 and re.search(r"[=:@/]", parts[0]) and " " not in parts[0].strip()
     if alone or any(len(one) > LONGEST or "://" in one for one in parts) or all(_written(one, matrix) for one in parts):
@@ -108,7 +108,7 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
     found = tuple(_with_builds(tuple(_subjects(left, matrix)), matrix))
     known = [one for one in found if _known(one, matrix)]
     if not known:
-        return Asked(subjects=tuple(parts))  # none of it is known: it is refused as it was typed
+        return Asked(subjects=tuple(parts))  # nothing in it is known: it is rejected as typed
     return Asked(
         subjects=tuple(sorted(known, key=lambda one: _place(one, matrix))),
         here=any(word.lower() in MINE for word in plain),
@@ -120,7 +120,7 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
 
 
 def nearest(name: str) -> str | None:
-    """Return the name that was perhaps meant; None for one that is known, or like no other."""
+    """Return the name that may have been meant; None for a known one, or one like no other."""
     known = _names()
     plain = canonicalize_name(name) if name else ""
     return None if plain in known else next(iter(get_close_matches(plain, sorted(known), 1, 0.7)), None)
@@ -140,7 +140,7 @@ def _of_a_stack(word: str, matrix: Matrix) -> bool:
 
 
 def _like(word: str, matrix: Matrix) -> bool:
-    """Return whether a word is a name, or near enough to one to be a misspelt one."""
+    """Return whether a word is a name, or close enough to be a misspelt one."""
     return _named(word, matrix) or nearest(word) is not None
 
 
@@ -156,7 +156,7 @@ def _place(subject: str, matrix: Matrix) -> int:
 
 
 def _written(text: str, matrix: Matrix) -> bool:
-    """Return whether a text is a subject as it stands: a requirement, the name of a GPU, or one that is known."""
+    """Return whether a text is already a subject: a requirement, the name of a GPU, or a known name."""
     if VERSION.fullmatch(text) or text.lower() in FILLING | MINE:
         return False
     try:
@@ -167,7 +167,7 @@ def _written(text: str, matrix: Matrix) -> bool:
 
 
 def _joined(words: Sequence[str], matrix: Matrix) -> Iterator[str]:
-    """Yield the words, with those that are one name together as one: flash attention, tensor rt."""
+    """Yield the words, joining those that form one name: flash attention, tensor rt."""
     at = 0
     while at < len(words):
         sizes = range(min(JOINED, len(words) - at), 1, -1)
@@ -178,7 +178,7 @@ def _joined(words: Sequence[str], matrix: Matrix) -> Iterator[str]:
 
 
 def _apart(word: str, matrix: Matrix) -> tuple[str, ...]:
-    """Return a name and the version that is glued to it; any other word as it is, and none for a mere amount."""
+    """Return a name and the version attached to it; any other word unchanged, and none for a mere amount."""
     glued = None if BUILD.fullmatch(word) else GLUED.fullmatch(word)
     if AMOUNT.fullmatch(word):
         return ()
@@ -188,7 +188,7 @@ def _apart(word: str, matrix: Matrix) -> tuple[str, ...]:
 
 
 def _ground(words: Sequence[str]) -> tuple[str | None, str | None, list[str]]:
-    """Return the system and the processor that are named, as the options take them, and the other words."""
+    """Return the system and the processor named, as the options take them, and the other words."""
     system = machine = None
     left: list[str] = []
     before: str | None = None
@@ -213,7 +213,7 @@ def _subjects(words: list[str], matrix: Matrix) -> Iterator[str]:
         word, after = words[at], words[at + 1 : at + 3]
         longest = min(LONGEST_NAME, len(words) - at)
         card = next((size for size in range(longest, 0, -1) if _card(words[at : at + size], matrix)), 0)
-        numbered = any(one.isdecimal() for one in after[:1]) and _card(after[:1], matrix)  # of a card, no version
+        numbered = any(one.isdecimal() for one in after[:1]) and _card(after[:1], matrix)  # of a card, not a version
         taken, bound = (0, "") if numbered else _bound(after)
         if taken and (_named(word, matrix) or (not card and _like(word, matrix))):
             yield f"{word}{bound}"
@@ -228,9 +228,9 @@ def _subjects(words: list[str], matrix: Matrix) -> Iterator[str]:
 
 
 def _with_builds(found: Sequence[str], matrix: Matrix) -> Iterator[str]:
-    """Yield the subjects, with a build that was typed apart as that of the PyTorch or the JAX beside it.
+    """Yield the subjects, attaching a separately typed build to the PyTorch or JAX beside it.
 
-    A CUDA build of nothing is the CUDA version that it names.
+    A CUDA build without either becomes the CUDA version that it names.
     """
     tag = next((one for one in found if BUILD.fullmatch(one)), None)
     names = [COMPONENTS.get(name, name) for name in (re.split(r"[=<>!~]", one)[0] for one in found)]
@@ -249,7 +249,7 @@ def _with_builds(found: Sequence[str], matrix: Matrix) -> Iterator[str]:
 
 
 def _bound(words: Sequence[str]) -> tuple[int, str]:
-    """Return how many of the words are a version or a bound of one, and how it is written behind a name."""
+    """Return how many of the words form a version or a bound, and how it is written after a name."""
     for count in range(len(words), 0, -1):
         found = BOUND.fullmatch(" ".join(words[:count]))
         if found and (count == 1 or found[1]):
@@ -258,7 +258,7 @@ def _bound(words: Sequence[str]) -> tuple[int, str]:
 
 
 def _card(words: Sequence[str], matrix: Matrix) -> bool:
-    """Return whether words name a GPU; a bare number is a version of what stands before it."""
+    """Return whether words name a GPU; a bare number is a version of the preceding word."""
     if any(SIZE.fullmatch(one) or BUILD.fullmatch(one) for one in words) or (
         len(words) == 1 and VERSION.fullmatch(words[0]) and len(words[0]) != SERIES
     ):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 BROKEN = 3
-COMPLETE = "_GPUSTACK_COMPLETE"  # set by the shell that asks what a word may become
+COMPLETE = "_GPUSTACK_COMPLETE"  # set by the shell that requests completions
 LOUD = frozenset({"-v", "-vv", "--verbose"})
 NO_MORE = frozenset({errno.EMFILE, errno.ENFILE})
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
@@ -119,7 +119,7 @@ def main() -> NoReturn:
 
 
 def _narrowed(arguments: Sequence[str]) -> typer.Typer:
-    """Return the command line with only the command that is named, to spare each run the options of all others."""
+    """Return the command line with only the named command, so that other commands' options are not built."""
     name = arguments[0] if arguments else ""
     command = [one for one in app.registered_commands if one.callback and one.callback.__name__ == name]
     group = [one for one in app.registered_groups if one.typer_instance and one.typer_instance.info.name == name]
@@ -131,19 +131,19 @@ def _narrowed(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _unforeseen(error: Exception) -> str:
-    """Return the one line for what no command foresaw: a limit of this process, or a bug of ours."""
+    """Return the one line for an unforeseen error: a limit of this process, or a bug in gpustack."""
     if isinstance(error, OSError) and error.errno in NO_MORE:
         return f"nothing could be examined: {error.strerror} (ulimit -n shows the limit)"
     return f"internal error, please report it: {type(error).__name__}: {error} (-v shows more)"
 
 
 def _nowhere() -> TextIO:
-    """Return a stream that discards everything, for one that was closed before we were started."""
+    """Return a stream that discards everything, in place of one that was closed before the start."""
     return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _fail(says: str, code: int, arguments: Sequence[str]) -> NoReturn:
-    """Exit with this code; if another protocol's exit codes were requested, with its code for unknown."""
+    """Exit with this code, or with another protocol's code for unknown if its exit codes were requested."""
     named = [*(one.partition("=")[2] for one in arguments if one.startswith("--exit-style=")), *_after(arguments)]
     style = next((one for one in named if one in OTHERS_UNKNOWN), None)
     if style is None:

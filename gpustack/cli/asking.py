@@ -82,7 +82,7 @@ def show(
 
 
 def _question(name: str) -> Callable[..., None]:
-    """Return the command of this name (a function of ``gpustack.ask.answering``) with all its options."""
+    """Return the command with this name (a function of ``gpustack.ask.answering``) with all its options."""
 
     def command(
         subjects: Subjects,
@@ -216,7 +216,7 @@ def _bundle(origin: str, sha256: str | None, timeout: float | None) -> bytes:
 def _machine(
     subjects: Sequence[str], given: Given, rows: Matrix, origins: list[str] | None, timeout: float | None, *, here: bool
 ) -> Facts | None:
-    """Return the facts of the machine in question: recorded, this one, or None if everything that counts is given."""
+    """Return the facts of the machine in question: recorded, this one, or None if everything relevant is given."""
     from gpustack.ask.given import checked
     from gpustack.ask.subjects import parse
     from gpustack.errors import UsageError

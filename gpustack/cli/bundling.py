@@ -88,7 +88,7 @@ def _files(facts: Facts, judged: Report, bench: BenchReport | None) -> Mapping[s
 
 
 def _log(facts: Facts) -> Iterator[str]:
-    """Yield the lines that were recognised in the kernel's log and in texts that were given."""
+    """Yield the recognised lines of the kernel's log and of the given texts."""
     found = facts.find(LOG)
     for name, held in (found.facts if found else {}).items():
         yield from _lines(name, held if isinstance(held, tuple) else ())

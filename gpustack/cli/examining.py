@@ -93,7 +93,7 @@ def doctor(
         prepare(wanted)
         if heard():
             return
-        with suppress(OSError, GpustackError):  # whatever is damaged is said when this machine is judged
+        with suppress(OSError, GpustackError):  # any damage is reported when this machine is judged
             judge(snapshots.read((assets.EXAMPLES / "driver-too-old.json").read_text("utf-8")), matrix())
 
     given = {"--from": origins, "--container": image, "--python": pythons, "--deep": deep, "--all-envs": everywhere}
@@ -194,7 +194,7 @@ def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Fa
 
 
 def again(origins: list[str], timeout: float | None, *, redacted: bool, key: bytes = b"") -> str:
-    """Return a snapshot of what these files hold; keys that a newer gpustack wrote are kept."""
+    """Return a snapshot of what these files contain, keeping keys that a newer gpustack wrote."""
     from gpustack import snapshots
     from gpustack.imports import whole
     from gpustack.imports.deadline import to_read
@@ -243,7 +243,7 @@ def unpacked(image: Path, variables: list[str] | None, timeout: float | None) ->
 
 
 def alone(given: Mapping[str, object]) -> None:
-    """Refuse options that describe different machines."""
+    """Raise UsageError for options that describe different machines."""
     machines = [name for name in ("--from", "--container") if given.get(name)]
     others = [name for name in ("--python", "--deep", "--all-envs") if given.get(name)]
     if len(machines) > 1 or (machines == ["--container"] and others) or (machines and "--all-envs" in others):
@@ -254,7 +254,7 @@ def alone(given: Mapping[str, object]) -> None:
 
 
 def without_secrets(thing: Thing, *, wanted: bool, here: bool = True, key: bytes = b"") -> Thing:
-    """Return facts or figures of the machine ``here``, redacted if wanted."""
+    """Return facts or figures of this machine (``here``), redacted if requested."""
     if not wanted:
         return thing
     from gpustack.redaction import ourselves, redact

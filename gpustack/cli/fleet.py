@@ -242,7 +242,7 @@ def since(
 
 
 def _known(finding: str, had: tuple[str, ...]) -> None:
-    """Refuse an unknown finding; a known one that no node has had is an answer."""
+    """Raise UsageError for an unknown finding; a known one that no node has had is an answer."""
     from difflib import get_close_matches
 
     from gpustack.diagnose.rulebook import ids

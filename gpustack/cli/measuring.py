@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport
 
 PERCENT = 100
-NOTHING = 3  # was loaded or measured, so nothing is known
+NOTHING = 3  # nothing was loaded or measured, so nothing is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to do with a report; all of it is checked before the measurement, which takes time."""
+    """What to do with a report; all of it is checked before the lengthy measurement."""
 
     save: Path | None
     older: Older | None
@@ -62,7 +62,7 @@ def compared(report: BenchReport, asked: Wanted) -> BenchReport:
 
 
 def kept(report: BenchReport, asked: Wanted) -> None:
-    """Save the report and draw it; raises OutputError if that cannot be written."""
+    """Save the report and draw it; raises OutputError if writing fails."""
     from gpustack.model import plain
     from gpustack.report import plot as drawing
 
@@ -80,7 +80,7 @@ def regressed(report: BenchReport) -> bool:
 
 
 class Data(str, Enum):
-    """What can be computed with."""
+    """The data to compute with."""
 
     RANDOM = "random"
     ZEROS = "zeros"
@@ -186,7 +186,7 @@ def bench(
     how = How(redacted=redacted, verbose=verbose, fail_on=fail_on)
     try:
         deliver(results, lambda hidden: without_secrets(report, wanted=hidden), how)
-    finally:  # minutes were measured: what cannot be written in one place still goes to the others
+    finally:  # minutes were measured: if one place cannot be written, the others still are
         kept(without_secrets(report, wanted=bool(redacted)), asked)
     above = counts(fail_on, None, report.findings) or regressed(report)
     known = any(result.value is not None or result.verdict.value == "failed" for result in report.results)

@@ -34,7 +34,7 @@ class Shape(str, Enum):
 
 
 def finite(value: float | None) -> float | None:
-    """Return the number; raises for nan, which no bound would refuse."""
+    """Return the number; raises for nan, which passes every bound."""
     if value is not None and math.isnan(value):
         raise typer.BadParameter("nan is not a number")
     return value
@@ -54,7 +54,7 @@ def writable(path: Path | None) -> Path | None:
 
 
 def named(origins: list[str] | None) -> list[str] | None:
-    """Return the paths to read; raises for an empty one, which is a variable that was never set."""
+    """Return the paths to read; raises for an empty one, which comes from an unset variable."""
     if "" in (origins or ()):
         raise UsageError("--from was given an empty path: name a file, a folder, or - for standard input")
     return origins

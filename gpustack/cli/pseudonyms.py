@@ -20,7 +20,7 @@ Pseudonyms = Annotated[
 
 
 def read_key(path: Path) -> bytes:
-    """Return the key that a file holds; raises InputError if it cannot be read, or is too short to keep a secret."""
+    """Return the key in a file; raises InputError if it cannot be read, or is too short to keep a secret."""
     try:
         with path.open("rb") as file:
             key = file.read(MOST_KEY).strip()
@@ -32,7 +32,7 @@ def read_key(path: Path) -> bytes:
 
 
 class Hidden:
-    """What takes names out of a fleet's files and reports, with the key that a file holds."""
+    """Removes names from a fleet's files and reports, with the key in a file."""
 
     def __init__(self, keyfile: Path) -> None:
         from gpustack.redaction import pseudonyms
@@ -41,7 +41,7 @@ class Hidden:
         self.called = pseudonyms(self.key)
 
     def know(self, *folders: Path) -> None:
-        """Learn the names of the nodes whose files lie in folders."""
+        """Learn the names of the nodes whose files are in folders."""
         from gpustack.fleet import nodes
 
         for there, missing in map(nodes.look, folders):

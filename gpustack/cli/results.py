@@ -1,4 +1,4 @@
-"""How a result is written: its format, its place, and its exit code."""
+"""How a result is written: its format, its destination, and its exit code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_SUMMARY = 1_000_000  # bytes; GitHub refuses more than 1 MiB
 def shown(
     report: Report | BenchReport, written: Format, output: Path | None, *, verbose: int, quiet: bool = False
 ) -> str:
-    """Return a report as text or JSON, with the width and colours that its place allows."""
+    """Return a report as text or JSON, with the width and colours of its destination."""
     if hasattr(report, "results"):
         return rendered(report, written, "bench", output, verbose=verbose)
     form = "check" if hasattr(report, "policy") else "text"
@@ -44,14 +44,14 @@ def shown(
 
 
 def rendered(made: object, written: Format, form: str, output: Path | None, *, verbose: int, **more: object) -> str:
-    """Return a result as JSON, or as text of this form for its place."""
+    """Return a result as JSON, or as text of this form for its destination."""
     if written == "json":
         return renderer("json")(made)
     return renderer(form)(made, verbose=verbose, **terminal.look(output), **more)
 
 
 def example() -> str:
-    """Return a recorded broken machine, by the path that can be typed here."""
+    """Return a recorded broken machine, as a path that works from here."""
     from gpustack.assets import EXAMPLES
 
     near = Path("examples", "driver-too-old.json")
@@ -66,12 +66,12 @@ def counts(fail_on: Threshold, verdict: str | None, findings: Sequence[Finding])
 
 
 def give_up_output() -> None:
-    """Discard what is still to be written to standard output; Python would fail on it again at exit."""
+    """Discard pending standard output; Python would otherwise fail on it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write(text: str, output: Path | None) -> None:
-    """Write the result to its place; a reader that has gone away is not an error, a full disk is."""
+    """Write the result to its destination; a reader that has gone away is not an error, a full disk is."""
     if output is not None and str(output) != DASH:
         writing.write(output, text)
         return
@@ -96,7 +96,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
-    """How results are written, whatever their format; ``redacted`` is None if the format decides."""
+    """How results are written, whatever their format; with ``redacted`` None the format decides."""
 
     redacted: bool | None = None
     verbose: int = 0
@@ -143,7 +143,7 @@ def _apart(found: list[Place]) -> list[Place]:
 
 
 def prepare(wanted: Iterable[Place]) -> None:
-    """Import what will write these results, which is most of the work, while something else is waited for."""
+    """Import what will write these results, which is most of the work, while waiting for something else."""
     for place in wanted:
         renderer(place.written)
 
@@ -151,7 +151,7 @@ def prepare(wanted: Iterable[Place]) -> None:
 def deliver(wanted: Iterable[Place], make: Callable[[bool], Made], how: How) -> Made:
     """Write each result and return the report; what cannot be written is reported after the others are.
 
-    ``make`` gives the report, with names, serials and addresses taken out where it is asked with true.
+    ``make`` returns the report, without names, serial numbers and addresses if its argument is true.
     """
     reports: dict[bool, Made] = {}
     failed: list[OutputError] = []
@@ -194,7 +194,7 @@ def _rendered(reported: Report | BenchReport, place: Place, how: How) -> str:
 
 
 def _told(reported: Report | BenchReport, place: Place, how: How) -> Told:
-    """Return what a format needs besides the report."""
+    """Return the additional inputs of a format."""
     from gpustack.model.report import Severity
     from gpustack.report.parts import Told, every
 
@@ -212,7 +212,7 @@ def _told(reported: Report | BenchReport, place: Place, how: How) -> Told:
 
 
 def _near(origin: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
-    """Yield what a given path is called in a report, with the path as readers know it: that from here, where it can."""
+    """Yield a report's spelling of a given path, and the readers' spelling: relative to here if possible."""
     path, here, home = Path(origin), isolation.here(), str(Path.home())
     outside = path.is_absolute() and not (here and path.is_relative_to(here))
     shown = path.name if outside and hidden else origin if outside or not here else os.path.relpath(path, here)
@@ -222,7 +222,7 @@ def _near(origin: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
 
 
 def _write(text: str, place: Place) -> None:
-    """Write one result; to standard output in UTF-8 where its form says so of itself."""
+    """Write one result; to standard output in UTF-8 if its form declares that encoding."""
     change = getattr(sys.stdout, "reconfigure", None)
     if change and place.output is None and place.written != "text" and not text.isascii():
         change(encoding="utf-8")

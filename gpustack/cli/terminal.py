@@ -67,7 +67,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
 
 
 def examples(name: str, program: str = PROGRAM) -> list[str]:
-    """Return what can be typed to try the command of this name, such as "matrix why"."""
+    """Return examples of the command with this name, such as "matrix why"."""
     return [f"{program} {one}" for one in EXAMPLES.get(name, ())]
 
 
@@ -87,10 +87,10 @@ def _write_examples(context: Any, formatter: Any) -> None:  # noqa: ANN401 - cli
 
 
 class Command(TyperCommand):
-    """A command that remembers in which order its options were typed, and whose help ends with examples."""
+    """A command that remembers the order in which its options were typed, and whose help ends with examples."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's, which typer hides
-        """Read the arguments, and keep the names of the options in their order."""
+        """Parse the arguments, and keep the names of the options in their order."""
         typed = list(args)
         rest: list[str] = super().parse_args(ctx, args)
         ctx.meta[ORDER] = tuple(option.name for option in self.make_parser(ctx).parse_args(typed)[2])
@@ -118,7 +118,7 @@ class Group(TyperGroup):
 
 
 def helped(app: typer.Typer) -> tuple[str, ...]:
-    """Return each command and group of this one the help above, and return the names of its groups."""
+    """Give each command and group of this one the help above, and return the names of its groups."""
     app.info.cls = Group
     for command in app.registered_commands:
         command.cls = Command
@@ -129,7 +129,7 @@ def helped(app: typer.Typer) -> tuple[str, ...]:
 
 
 def meant(arguments: Sequence[str], groups: Iterable[str]) -> list[str]:
-    """Return what was typed, with ``help CMD``, ``version`` and a group alone as the options that say the same."""
+    """Return the arguments, with ``help CMD``, ``version`` and a lone group as their equivalent options."""
     first = arguments[0] if arguments else "help"
     if first == "help":
         return [*arguments[1:], "--help"]
@@ -139,7 +139,7 @@ def meant(arguments: Sequence[str], groups: Iterable[str]) -> list[str]:
 
 
 def known(name: str, among: Iterable[str], what: str) -> str:
-    """Return the name; raises UsageError with the nearest ones where there is no such thing."""
+    """Return the name; raises UsageError with the nearest ones for an unknown name."""
     from difflib import get_close_matches
 
     held = list(among)
@@ -151,28 +151,28 @@ def known(name: str, among: Iterable[str], what: str) -> str:
 
 
 def findings(incomplete: str = "") -> list[str]:
-    """Return the ids of findings that begin so, for the shell to complete."""
+    """Return the ids of findings with this prefix, for the shell to complete."""
     from gpustack.diagnose.rulebook import ids
 
     return sorted(one for one in ids() if one.startswith(incomplete))
 
 
 def benchmarks(incomplete: str = "") -> list[str]:
-    """Return the ids of benchmarks that begin so, for the shell to complete."""
+    """Return the ids of benchmarks with this prefix, for the shell to complete."""
     from gpustack.bench.suite import listed
 
     return [one.id for one in listed() if one.id.startswith(incomplete)]
 
 
 def systems(incomplete: str = "") -> list[str]:
-    """Return the ids of systems that begin so, for the shell to complete."""
+    """Return the ids of systems with this prefix, for the shell to complete."""
     from gpustack.matrix import Matrix
 
     return sorted(one for one in Matrix().systems if one.startswith(incomplete))
 
 
 def words(incomplete: str = "") -> list[str]:
-    """Return what can be explained and begins so, for the shell to complete."""
+    """Return the explainable words with this prefix, for the shell to complete."""
     return [*findings(incomplete), *systems(incomplete)]
 
 
@@ -194,7 +194,7 @@ def called() -> str:
 
 
 def look(output: Path | None) -> dict[str, int | bool | str]:
-    """Return the width, letters and colours that text may use, and how gpustack was called."""
+    """Return the width, character set and colours available, and how gpustack was called."""
     output = None if output is not None and str(output) == DASH else output
     terminal = output is None and sys.stdout.isatty()
     encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
@@ -208,14 +208,14 @@ def look(output: Path | None) -> dict[str, int | bool | str]:
 
 
 class Counted:
-    """How many Pythons are done, on one line of standard error that is overwritten."""
+    """The number of finished Pythons, on one line of standard error that is overwritten."""
 
     def __init__(self) -> None:
-        """Begin with nothing written."""
+        """Start without any output."""
         self.said = ""
 
     def __call__(self, done: int, every: int) -> None:
-        """Say it where it has changed."""
+        """Print the number if it has changed."""
         said = f"gpustack: {done} of {every} Pythons examined …"
         if said != self.said:
             sys.stderr.write("\r" + said.ljust(len(self.said)))
@@ -253,7 +253,7 @@ def paged(text: str) -> bool:
     except (OSError, ValueError, IndexError):
         return False
     feed = pager.stdin
-    with suppress(BrokenPipeError, KeyboardInterrupt):  # who has read enough leaves
+    with suppress(BrokenPipeError, KeyboardInterrupt):  # the user has read enough and quit
         if feed:
             feed.write(text.encode(sys.stdout.encoding or "utf-8", "replace"))
     with suppress(BrokenPipeError, KeyboardInterrupt):

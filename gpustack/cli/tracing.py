@@ -114,7 +114,7 @@ def trace(
 
 
 def _refuse(given: dict[str, object]) -> None:
-    """Refuse options that contradict each other."""
+    """Raise UsageError for options that contradict each other."""
     named = [name for name, value in given.items() if value]
     for one, others in (
         ("--from", ("--framework", "--onnx", "--cpu", "--python")),
@@ -143,7 +143,7 @@ def _judged(words: str) -> Report:
 
 
 def _recorded(origins: list[str], asked: Asked) -> Trace:
-    """Return at which step the recorded machine would fail."""
+    """Return the step at which the recorded machine would fail."""
     from gpustack.diagnose.engine import judge
     from gpustack.matrix import Matrix
     from gpustack.trace.counting import subject
@@ -156,7 +156,7 @@ def _recorded(origins: list[str], asked: Asked) -> Trace:
 
 
 def _followed(asked: Asked, *, cpu: bool) -> Trace:
-    """Return the trace of a run here: in a framework, on the GPU, on both, or on the CPU only."""
+    """Return the trace of a run here: in a framework, on the GPU, on both, or only on the CPU."""
     progress = _progress()
     try:
         if asked.framework:
@@ -189,7 +189,7 @@ def _beside(asked: Asked, progress: Progress) -> Trace:
 
 
 def _deliver(made: Trace, wanted: list[Place], redacted: bool | None, *, verbose: bool) -> None:  # noqa: FBT001 - the flag
-    """Write each result; what cannot be written is reported at the end, when the others are."""
+    """Write each result; a failed write is reported at the end, after the others."""
     from gpustack.redaction import redact
 
     failed = []

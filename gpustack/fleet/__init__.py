@@ -1,1 +1,1 @@
-"""Many machines: collecting what they say, judging them together, and finding who is unlike the others."""
+"""Many machines: collecting their snapshots, judging them together, and finding those that differ from the others."""

@@ -1,4 +1,4 @@
-"""Asking every node for its snapshot, by the launcher that the site runs already; a dead node costs its own answer."""
+"""Collect a snapshot from every node through the site's own launcher; a dead node costs only its own answer."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 SNAPSHOT, BENCH = "gpustack.snapshot/1", "gpustack.bench/1"
 ASKED = {SNAPSHOT: ("snapshot",), BENCH: ("bench", "--quick", "--format", "json")}
 SUFFIX = {SNAPSHOT: "", BENCH: ".bench"}
-LAST = 300  # letters of what a failing command said
+LAST = 300  # letters of a failed command's output
 START = re.compile(r"^\{", re.MULTILINE)
 DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How nodes are asked: ``program`` is gpustack as the nodes call it, ``seconds`` the time of one attempt.
+    """How nodes are asked: ``program`` is gpustack as nodes call it, ``seconds`` the time limit of one attempt.
 
-    ``reach`` runs words on a node and gives what they wrote, and why they failed or an empty text. ``called`` gives the
-    name under which a node is kept, and ``hide`` takes names out of what it says; each bench ``again`` is one more.
+    ``reach`` runs a command on a node and returns its output, and why it failed or an empty text. ``called`` returns
+    the name under which a node is stored, and ``hide`` removes names from its answer; each bench ``again`` is one more.
     """
 
     reach: Reach
@@ -49,7 +49,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Collected:
-    """Which nodes answered, which had answered before, and why the others did not."""
+    """The nodes that answered, those that had answered before, and why the others did not."""
 
     answered: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -57,9 +57,9 @@ class Collected:
 
 
 def collect(plan: Plan, wanted: Sequence[str], told: Callable[[int, int, str], object] | None = None) -> Collected:
-    """Ask nodes, write what each says to ``NODE.json.gz``, and why others are missing to ``missing.json``.
+    """Ask nodes, write each answer to ``NODE.json.gz``, and why others are missing to ``missing.json``.
 
-    Nodes whose files are there already are not asked again. Raises OutputError where nothing can be written.
+    Nodes whose files already exist are not asked again. Raises OutputError if nothing can be written.
     """
     plan.folder.mkdir(parents=True, exist_ok=True)
     done = Collected()
@@ -77,7 +77,7 @@ def collect(plan: Plan, wanted: Sequence[str], told: Callable[[int, int, str], o
                     done.answered.append(name)
                 if told:
                     told(number, len(left), name)
-        except BaseException:  # Ctrl-C: what has answered is there, and the next run asks the rest
+        except BaseException:  # Ctrl-C: answers so far are saved, and the next run asks the rest
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         finally:
@@ -96,7 +96,7 @@ def _path(plan: Plan, name: str, schema: str, take: int = 1) -> Path:
 
 
 def _note(plan: Plan, done: Collected, wanted: Sequence[str]) -> None:
-    """Write who is missing and why; what earlier runs said of nodes that this one did not ask is kept."""
+    """Write which nodes are missing and why, keeping what earlier runs recorded about nodes not asked this time."""
     _, before = nodes.look(plan.folder) if any(plan.folder.iterdir()) else ((), {})
     asked = set(map(plan.called, wanted))
     kept = {name: why for name, why in before.items() if name not in asked}
@@ -128,7 +128,7 @@ def _node(plan: Plan, name: str) -> str:
 
 
 def _said(answer: bytes, schema: str) -> tuple[str, str]:
-    """Return the JSON within an answer, and why it is not what was asked for, or an empty text."""
+    """Return the JSON within an answer, and why it is not valid, or an empty text."""
     text = answer.decode("utf-8", "replace")
     for found in START.finditer(text):
         try:

@@ -1,9 +1,9 @@
-"""Who is unlike the others of its kind: nodes in their facts, GPUs in their figures by median and MAD.
+"""Which nodes differ from their kind: nodes by their facts, GPUs by their figures (median and MAD).
 
-A figure is low where it is more than 3.5 robust deviations (0.6745 (x - median) / MAD) below the median of its kind
-under its driver branch *and* by at least 3 %, or by the figure's own 5 to 95 % interval where that is wider. Simulated
-over 80 000 GPUs with 20 figures each, MAD alone blamed 12 % of the GPUs, both together 4.5 %, and both in two
-measurements 0.01 %. Fewer than eight nodes have no statistics: there the physical ceiling is what counts.
+A figure is low if it is more than 3.5 robust deviations (0.6745 (x - median) / MAD) below the median of its kind under
+its driver branch *and* below it by at least 3 %, or by the figure's own 5 to 95 % interval if that is wider. Simulated
+over 80 000 GPUs with 20 figures each, MAD alone flagged 12 % of the GPUs, both together 4.5 %, and both in two
+measurements 0.01 %. Fewer than eight nodes have no statistics; the physical ceiling counts instead.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from gpustack.model.fleet import Drift, Figures, Low, Odd, Outlier
 COPY = re.compile(r"\[[^\[\]]+\]")
 LEAST_ALIKE = 3  # two that differ have no majority
 MAJORITY = 0.5  # more than this share of the nodes have the usual value
-MOST_VALUES = 8  # that odd nodes have; a fact with more is a fact that every node has for itself
+MOST_VALUES = 8  # of odd nodes; a fact with more values is individual to each node
 
 
-Layout = tuple[tuple[str, bytes], ...]  # where each part of a machine stands, and the part's digest
+Layout = tuple[tuple[str, bytes], ...]  # each part's place in a machine, and its digest
 Part = tuple[tuple[str, str], ...]  # facts and their values
 
 
 def drifts(kind: str, twins: Mapping[Layout, Sequence[str]], parts: Mapping[bytes, Part]) -> Iterator[Drift]:
-    """Yield each fact in which nodes of one kind differ; ``twins`` are the nodes of each layout."""
+    """Yield each fact that differs among nodes of one kind; ``twins`` are the nodes of each layout."""
     total = sum(map(len, twins.values()))
     if total < LEAST_ALIKE:
         return
@@ -54,7 +54,7 @@ def drifts(kind: str, twins: Mapping[Layout, Sequence[str]], parts: Mapping[byte
 
 
 def _differing(twins: Mapping[Layout, Sequence[str]]) -> Iterator[tuple[str, dict[bytes, list[str]]]]:
-    """Yield each place at which not all nodes have the same part, and the nodes of each part; ``b""``: none there."""
+    """Yield each place where nodes have different parts, and the nodes with each part; ``b""``: none."""
     places = dict.fromkeys(at for layout in twins for at, _ in layout)
     held: dict[str, dict[bytes, list[str]]] = {at: {} for at in places}
     for layout, names in twins.items():
@@ -76,7 +76,7 @@ def _values(
 
 
 def _odd(values: Mapping[str | None, Sequence[str]], total: int) -> tuple[str | None, tuple[Odd, ...]]:
-    """Return the usual value and who has another: nobody where all have one, few have it, or each has his own."""
+    """Return the usual value and the nodes with another; none if all agree, few have it, or each has its own."""
     usual = max(values, key=lambda one: len(values[one]), default=None)
     if len(values) < 2 or len(values) > MOST_VALUES or len(values[usual]) <= total * MAJORITY:  # noqa: PLR2004 - all alike
         return None, ()
@@ -85,7 +85,7 @@ def _odd(values: Mapping[str | None, Sequence[str]], total: int) -> tuple[str | 
 
 
 def gathered(found: Sequence[Drift]) -> tuple[Drift, ...]:
-    """Return drifts, the rarest first: few odd nodes are a mistake, many are an upgrade that is under way."""
+    """Return drifts, the rarest first: few odd nodes are a mistake, many are an upgrade in progress."""
     return tuple(sorted(found, key=lambda one: (sum(len(odd.nodes) for odd in one.odd), one.component, one.fact)))
 
 
@@ -96,13 +96,13 @@ FLOOR = 0.03
 BINS = 48
 TIMES = frozenset({"s", "ms", "us", "µs", "ns"})
 MEASURED = frozenset({"ok", "low"})
-Value = Any  # of JSON, as it was decoded
+Value = Any  # decoded JSON
 _KNOWN: dict[tuple[int, ...], tuple[int, ...]] = {}  # one object for the GPUs of a million figures
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One figure of one GPU: ``take`` counts the measurements of its node from 1; ``low``: below its ceiling."""
+    """One figure of one GPU: ``take`` counts its node's measurements from 1; ``low``: below its ceiling."""
 
     node: str
     gpus: tuple[int, ...]
@@ -115,7 +115,7 @@ class Measured:
 
 @dataclass(slots=True)
 class Sample:
-    """All measurements of one figure of one kind under one branch; numbers in arrays, since there are millions."""
+    """All measurements of one figure for one kind and branch, in arrays since there are millions."""
 
     unit: str
     nodes: list[str] = field(default_factory=list)
@@ -127,7 +127,7 @@ class Sample:
     lows: array[int] = field(default_factory=lambda: array("b"))
 
     def add(self, one: Measured) -> None:
-        """Take in one measurement."""
+        """Add one measurement."""
         self.nodes.append(one.node)
         self.gpus.append(one.gpus)
         self.takes.append(one.take)
@@ -138,7 +138,7 @@ class Sample:
 
 
 def taken(node: str, take: int, said: Mapping[str, Value]) -> Iterator[tuple[str, str, Measured]]:
-    """Yield the figures of a decoded bench report with their ids and units; what failed or was skipped is none."""
+    """Yield the figures of a decoded bench report with ids and units, without failed or skipped ones."""
     for result in said.get("results") or ():
         value = result.get("median") or result.get("value")
         if result.get("verdict") not in MEASURED or not isinstance(value, int | float) or value <= 0:
@@ -163,7 +163,7 @@ def taken(node: str, take: int, said: Mapping[str, Value]) -> Iterator[tuple[str
 
 
 def judged(id_: str, kind: str, branch: str, sample: Sample) -> Figures:
-    """Return one figure of a kind with who is below it."""
+    """Return one figure of a kind with its outliers."""
     first = [value for value, take in zip(sample.values, sample.takes, strict=True) if take == 1] or list(sample.values)
     middle = median(first)
     mad = median(abs(value - middle) for value in first)
@@ -185,7 +185,7 @@ def judged(id_: str, kind: str, branch: str, sample: Sample) -> Figures:
 
 
 def _bins(values: Sequence[float]) -> tuple[int, ...]:
-    """Return how many values lie in each of equal parts of what they span."""
+    """Return the counts of values in equal intervals of their range."""
     least, span = min(values), max(values) - min(values)
     bins = [0] * BINS
     for value in values if span else ():
@@ -194,7 +194,7 @@ def _bins(values: Sequence[float]) -> tuple[int, ...]:
 
 
 def _outliers(sample: Sample, middle: float, mad: float, sign: float, *, few: bool) -> Iterator[Outlier]:
-    """Yield each GPU that was below in every one of its measurements, suspect where there was one alone."""
+    """Yield each GPU that was low in all of its measurements, or suspect after only one."""
     deviation = mad / CONSISTENT
     below: dict[tuple[str, tuple[int, ...]], list[tuple[bool, float, float]]] = {}
     for place, value in enumerate(sample.values):
@@ -224,7 +224,7 @@ def _outliers(sample: Sample, middle: float, mad: float, sign: float, *, few: bo
 
 
 def _counted(sample: Sample, wanted: set[tuple[str, tuple[int, ...]]]) -> dict[tuple[str, tuple[int, ...]], int]:
-    """Return how often these GPUs were measured."""
+    """Return how often each of these GPUs was measured."""
     counted: dict[tuple[str, tuple[int, ...]], int] = {}
     for key in zip(sample.nodes, sample.gpus, strict=True):
         if key in wanted:
@@ -233,5 +233,5 @@ def _counted(sample: Sample, wanted: set[tuple[str, tuple[int, ...]]]) -> dict[t
 
 
 def named(found: Sequence[Figures], verdict: Low) -> tuple[str, ...]:
-    """Return the nodes with a figure of this verdict."""
+    """Return the nodes with a figure rated this way."""
     return tuple(sorted({one.node for each in found for one in each.outliers if one.verdict is verdict}))

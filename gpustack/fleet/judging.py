@@ -1,4 +1,4 @@
-"""All recorded nodes judged together: twins once, facts against the majority, figures against those of their kind."""
+"""Judge all recorded nodes together: twins once, facts against the majority, figures against their kind."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from gpustack.fleet.looking import Said, Seen
 
-BATCH = 32  # nodes that a process is given at once
-FEW = 64  # nodes for which no other process is started
+BATCH = 32  # nodes per batch for a process
+FEW = 64  # below this many nodes, no further process is started
 
 
 @dataclass(slots=True)
 class Gathered:
-    """What is known of all nodes so far."""
+    """Everything known about all nodes so far."""
 
     seen: dict[str, Seen] = field(default_factory=dict)
     parts: dict[bytes, drift.Part] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Gathered:
     missing: dict[str, str] = field(default_factory=dict)
 
     def add(self, one: Seen) -> None:
-        """Take in what is known of one node."""
+        """Add what is known about one node."""
         if one.why is not None:
             self.missing[one.name] = one.why
             return
@@ -54,7 +54,7 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """A fleet's report, and what it rests on."""
+    """A fleet's report and the data behind it."""
 
     report: FleetReport
     gathered: Gathered
@@ -69,10 +69,10 @@ def judge(
     called: Callable[[str], str] = str,
     ray: bool = False,
 ) -> Whole:
-    """Return what is to be said of the nodes whose files lie in a folder, and what is known of each.
+    """Return the report on the nodes whose files are in a folder, and the data on each.
 
-    ``called`` gives the name by which the report covers a node. Twins, which differ in nothing that any requirement
-    or rule reads, are judged once. Raises InputError where the folder holds no node.
+    ``called`` returns the name that the report uses for a node. Twins, which differ in nothing that a requirement or
+    rule reads, are judged once. Raises InputError if the folder contains no node.
     """
     began = time.monotonic()
     recorded, missing = nodes.look(folder)
@@ -111,14 +111,14 @@ def judge(
 def _labels(
     labels: Mapping[str, Mapping[str, str]], called: Callable[[str], str]
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield what a site says of each node; racks and switches are named as nodes are."""
+    """Yield what a site states about each node; racks and switches are named like nodes."""
     yield from ((called(name), {key: called(one) for key, one in held.items()}) for name, held in labels.items())
 
 
 class _processes:  # noqa: N801 - used as a function is
-    """A way to spread work over processes: ``spread(work, batches)`` yields what each batch gave, in order.
+    """Return a way to spread work over processes: ``spread(work, batches)`` yields each batch's result, in order.
 
-    With ``ray`` they are those of the Ray cluster that this machine is part of, where the same folder is.
+    With ``ray`` the processes belong to this machine's Ray cluster, where the same folder must exist.
     """
 
     def __init__(self, workers: int | None, count: int, *, ray: bool) -> None:
@@ -147,7 +147,7 @@ def _batches(things: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def _classes(whole: Gathered, verdicts: Mapping[bytes, Said]) -> Iterator[NodeClass]:
-    """Yield the nodes of which the same is to be said, the worst first, then the most."""
+    """Yield the groups of nodes with the same verdict and causes, the worst first, then the largest."""
     grouped: dict[tuple[str, tuple[str, ...], str], list[tuple[str, bytes]]] = {}
     for name, one in whole.seen.items():
         status, _, roots = verdicts[one.judged]
@@ -190,11 +190,11 @@ def _drifts(kind: str, whole: Gathered) -> Iterator[Drift]:
     return drift.drifts(kind, twins, whole.parts)
 
 
-MOST_OF_ONE = 64  # pairs of values; a fact with more is another at every look
+MOST_OF_ONE = 64  # pairs of values; a fact with more changes constantly
 
 
 def between(before: Path, after: Path, called: Callable[[str], str] = str) -> FleetDifference:
-    """Return which nodes have another verdict or other causes, and which facts changed on nodes that are in both."""
+    """Return which nodes changed verdict or causes, and which facts changed on nodes in both collections."""
     then, now = (judge(folder, called=called) for folder in (before, after))
     sides = tuple(_verdicts(one.report) for one in (then, now))
     grouped: dict[tuple[str | None, str | None, tuple[str, ...], tuple[str, ...]], list[str]] = {}
@@ -224,7 +224,7 @@ def _verdicts(report: FleetReport) -> dict[str, tuple[str | None, tuple[str, ...
 
 
 def _changed(then: Whole, now: Whole) -> Iterator[Changed]:
-    """Yield each fact that is not what it was, with the nodes on which it changed in the same way."""
+    """Yield each changed fact, with the nodes on which it changed in the same way."""
     known: dict[tuple[object, object], dict[str, tuple[str | None, str | None]]] = {}
     grouped: dict[tuple[str, str, str | None, str | None], list[str]] = {}
     for name in sorted({*then.gathered.seen} & {*now.gathered.seen}):

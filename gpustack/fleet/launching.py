@@ -1,4 +1,4 @@
-"""Running gpustack on one node: by a launcher that a row describes, or as a task of Ray that its node's id places."""
+"""Run gpustack on one node: through a launcher described by a row, or as a Ray task placed by the node's id."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from gpustack.matrix.subjects.fleet import Engine
 
 MOST_BYTES = 32_000_000  # of one answer
-LAST, LAST_WORDS = 100, 200  # letters of what a failing command said
-EARLIER = 0.9  # of the time, after which a launcher may say itself what it waited for
-GRACE = 2.0  # seconds from the friendly end of a command to the hard one
-CLEANING = 30.0  # seconds for what a launcher leaves behind
+LAST, LAST_WORDS = 100, 200  # letters of a failed command's output
+EARLIER = 0.9  # share of the time limit after which a launcher may itself report a timeout
+GRACE = 2.0  # seconds between asking a command to end and killing it
+CLEANING = 30.0  # seconds to clean up after a launcher
 FIRST_BRACE, WORDS = b"{", "{words}"
 Reach = Callable[[str, tuple[str, ...], float], tuple[bytes, str]]
 
@@ -42,7 +42,7 @@ def names(engine: Engine, seconds: float) -> tuple[str, ...]:
 
 
 def launcher(row: Engine, image: str = "") -> Reach:
-    """Return what runs words on a node by the launcher of a row."""
+    """Return the function that runs commands on a node through a row's launcher."""
 
     def reach(name: str, words: tuple[str, ...], seconds: float) -> tuple[bytes, str]:
         asked = filled(row, name, words, seconds, image)
@@ -61,7 +61,7 @@ def launcher(row: Engine, image: str = "") -> Reach:
 
 
 def filled(row: Engine, name: str, words: Sequence[str], seconds: float, image: str = "") -> Engine:
-    """Return the argument lists that run words on a node, whose name has passed the check of names."""
+    """Return the argument lists that run a command on a node, whose name has been validated."""
     blanks = {
         "{node}": name,
         "{limit}": str(max(1, int(seconds * EARLIER))),
@@ -89,7 +89,7 @@ def filled(row: Engine, name: str, words: Sequence[str], seconds: float, image: 
 
 
 def _run(words: Sequence[str], seconds: float, given: bytes = b"") -> tuple[bytes, str]:
-    """Run one command; return what it wrote to standard output, and why it failed or an empty text."""
+    """Run one command; return its standard output, and why it failed or an empty text."""
     try:
         child = subprocess.Popen(
             words,
@@ -116,13 +116,13 @@ def _run(words: Sequence[str], seconds: float, given: bytes = b"") -> tuple[byte
 
 
 def _ends(said: bytes) -> str:
-    """Return the beginning and the end of what a command said: mpirun has much to say after the cause."""
+    """Return the beginning and end of a command's output: mpirun prints much after the cause."""
     text = " ".join(said.decode("utf-8", "replace").split())
     return text if len(text) <= 2 * LAST else f"{text[:LAST]} … {text[-LAST:]}"
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a command and all that it started."""
+    """End a command and everything it started."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(child.pid, sign)
@@ -135,7 +135,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def engine(engines: Sequence[Engine], name: str) -> Engine:
-    """Return the engine of this name; raises UsageError for another."""
+    """Return the engine with this name; raises UsageError for any other."""
     found = next((one for one in engines if one.name == name), None)
     if found is None:
         raise UsageError(f"there is no engine {name!r}: {', '.join(one.name for one in engines)} are known")
@@ -158,14 +158,14 @@ def _ray() -> Any:  # noqa: ANN401 - Ray, which only this engine needs
 
 
 def ray_pool(workers: int | None, begin: Callable[[], object]) -> Any:  # noqa: ANN401 - Ray's
-    """Return a pool of so many processes of the cluster, or one for each of its cores, each of which begins so."""
+    """Return a pool of this many processes of the cluster, or one per core, each initialised this way."""
     _ray()
     return importlib.import_module("ray.util.multiprocessing").Pool(workers, begin)
 
 
 @cache
 def _ids() -> dict[str, str]:
-    """Return the id of each node that lives, by its name; nodes of one name have their id behind it."""
+    """Return the id of each live node by its name; nodes that share a name have their id appended."""
     alive = [one for one in _ray().nodes() if one.get("Alive")]
     names = [str(one["NodeName"]) for one in alive]
     return {
@@ -175,12 +175,12 @@ def _ids() -> dict[str, str]:
 
 
 def ray_names() -> tuple[str, ...]:
-    """Return the names of all nodes that live; raises if no cluster answers."""
+    """Return the names of all live nodes; raises if no cluster answers."""
     return tuple(sorted(_ids()))
 
 
 def ray_reach(name: str, words: tuple[str, ...], seconds: float) -> tuple[bytes, str]:
-    """Run words on a node; return what they wrote, and why they failed or an empty text."""
+    """Run a command on a node; return its output, and why it failed or an empty text."""
     ray = _ray()
     node = _ids().get(name)
     if node is None:
@@ -197,7 +197,7 @@ def ray_reach(name: str, words: tuple[str, ...], seconds: float) -> tuple[bytes,
 
 
 def _run_there(words: tuple[str, ...], seconds: float) -> tuple[bytes, str]:
-    """Run on the node itself, where nothing of gpustack needs to be importable."""
+    """Run on the node itself, where gpustack need not be importable."""
     try:
         done = subprocess.run(words, capture_output=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""One node: what its files say, as a process of its own finds it out, before nodes are compared."""
+"""One node: what its files contain, read in a separate process before nodes are compared."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding
 
 KINDS = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}  # and who makes them
-Value = Any  # of JSON, as it was decoded
+Value = Any  # decoded JSON
 Said = tuple[str, tuple[Told, ...], tuple[str, ...]]  # a verdict, its findings and its root causes
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one process found out about one node, before anybody is compared; a part of it is sent once.
+    """What one process learnt about one node, before any comparison; each part is sent once.
 
-    ``layout`` says which part stands where, ``parts`` are those that the process had not sent before.
+    ``layout`` maps places to parts, ``parts`` are those that the process had not sent before.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Seen:
 
 _MATRIX: list[Matrix] = []
 _OUTLINES: list[Outlines] = []
-_SENT: dict[bytes, set[bytes]] = {}  # parts that this process has sent, of the run that is under way
+_SENT: dict[bytes, set[bytes]] = {}  # parts that this process has sent in the current run
 
 
 def _matrix() -> Matrix:
@@ -61,9 +61,9 @@ def _matrix() -> Matrix:
 
 
 def look(run: bytes, batch: Iterable[nodes.Node]) -> list[Seen]:
-    """Return what is known of some nodes; one whose file cannot be read is missing, and says why.
+    """Return what is known about some nodes; one whose file cannot be read is missing, with the reason.
 
-    ``run`` names the run: a part of a machine is sent once in each.
+    ``run`` identifies the run: a part of a machine is sent once in each.
     """
     if run not in _SENT:
         _SENT.clear()
@@ -103,7 +103,7 @@ def _seen(node: nodes.Node, outlines: Outlines, sent: set[bytes]) -> Seen:
 
 
 def _measured(node: nodes.Node) -> tuple[tuple[tuple[str, str, Measured], ...], tuple[str, ...]]:
-    """Return the figures of a node, of all its benches, and which of these could not be read."""
+    """Return the figures of a node from all its benches, and which benches could not be read."""
     found: list[tuple[str, str, Measured]] = []
     wrong = []
     for take, path in enumerate(node.benches, 1):
@@ -128,7 +128,7 @@ def _component(said: Mapping[str, Value], name: str) -> Mapping[str, Value]:
 
 
 def _kind(said: Mapping[str, Value]) -> str:
-    """Return the kind of a node: its GPUs by name and number, those counted that stand on the bus alone."""
+    """Return the kind of a node: its GPUs by name and number, including those found only on the bus."""
     machine = (said.get("host") or {}).get("machine")
     where = f" ({machine})" if machine else ""
     slots = Counter(_vendor(one) for one in _component(said, "pci-display").get("instances") or ())
@@ -152,7 +152,7 @@ def _branch(said: Mapping[str, Value]) -> str:
 
 
 def _boot(said: Mapping[str, Value]) -> str:
-    """Return when the kernel was started, in seconds since 1970: the one name of a boot that redaction leaves."""
+    """Return when the kernel was started, in seconds since 1970: the only id of a boot that survives redaction."""
     up = (_component(said, "linux-kernel").get("facts") or {}).get(UPTIME)
     if not isinstance(up, int | float):
         return ""

@@ -1,4 +1,4 @@
-"""The files of a fleet: what each node left in a folder, and names as Slurm folds them."""
+"""The files of a fleet: each node's files in a folder, and names as Slurm folds them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpustack.errors import InputError
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 FILE = re.compile(r"(?P<node>.+?)(?:\.bench(?:\.(?P<take>\d+))?)?\.json(?:\.gz)?")
 MISSING = "missing.json"
-MOST_BYTES = 32_000_000  # of one node's snapshot: a thousand times what one is
-MOST_RANGE = 100_000  # names that one range may stand for
+MOST_BYTES = 32_000_000  # for one node's snapshot: a thousand times the usual size
+MOST_RANGE = 100_000  # names that one range may expand to
 RANGE = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One node's files: its snapshot, and the reports of its bench, the first one first."""
+    """One node's files: its snapshot and the reports of its benches, the first one first."""
 
     name: str
     snapshot: Path | None
@@ -31,9 +31,9 @@ class Node:
 
 
 def look(folder: Path) -> tuple[tuple[Node, ...], dict[str, str]]:
-    """Return the nodes whose files lie in a folder, by name, and why others are missing, as ``collect`` wrote it.
+    """Return the nodes whose files are in a folder, by name, and why others are missing, as ``collect`` wrote it.
 
-    Raises InputError for what is not a folder, or holds nothing of a node.
+    Raises InputError if it is not a folder or contains nothing from a node.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: gpustack fleet collect makes one, with a file for each node")
@@ -67,7 +67,7 @@ def look(folder: Path) -> tuple[tuple[Node, ...], dict[str, str]]:
 
 
 def text(path: Path) -> str:
-    """Return the text of a file, unpacked; raises InputError if it cannot be read, or is too large."""
+    """Return the uncompressed text of a file; raises InputError if it cannot be read or is too large."""
     try:
         with path.open("rb") as file:
             return _read(gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file, path)
@@ -95,13 +95,13 @@ def _missing(path: Path) -> dict[str, str]:
 
 
 def expand(said: str) -> tuple[str, ...]:
-    """Return the names that a list of host ranges stands for; raises InputError for what is none."""
+    """Return the names that a list of host ranges expands to; raises InputError for an invalid one."""
     names = [name for part in _split(said) for name in _expanded(part.strip(), said)]
     return tuple(dict.fromkeys(names))
 
 
 def _split(said: str) -> Iterator[str]:
-    """Yield the parts between commas that are in no bracket."""
+    """Yield the parts between commas outside brackets."""
     depth, start = 0, 0
     for place, letter in enumerate(said):
         depth += (letter == "[") - (letter == "]")
@@ -131,14 +131,14 @@ def _expanded(part: str, said: str) -> Iterator[str]:
 
 
 def _name(name: str) -> str:
-    """Return a name that may be one of a node; raises InputError for any other: it becomes part of a command."""
+    """Return a valid node name; raises InputError for any other, since it becomes part of a command."""
     if not NAME.fullmatch(name):
         raise InputError(f"{name!r} is not a node name: only letters, digits, dots, dashes and underscores are allowed")
     return name
 
 
 def labels(path: Path) -> Mapping[str, Mapping[str, str]]:
-    """Return what a site says of its nodes, from a JSON object: ``{"node1": {"rack": "r1", "switch": "s1"}}``."""
+    """Return what a site states about its nodes, from a JSON object: ``{"node1": {"rack": "r1", "switch": "s1"}}``."""
     try:
         said = json.loads(text(path))
     except ValueError as error:

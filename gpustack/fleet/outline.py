@@ -1,8 +1,8 @@
-"""What of a recorded machine decides its verdict, so that twins are judged once; and what makes it the machine it is.
+"""Which facts of a recorded machine decide its verdict, so that twins are judged once; and which identify it.
 
-Numbers that only limits read count by the outcome of their limits: 31 °C and 47 °C are the same, 88 °C is not. What
-no requirement and no rule reads (``informational`` in facts.toml), times and names do not count at all. Everything
-else counts as it is, so that a fact which nobody thought of makes two classes, never a wrong verdict.
+Numbers that only limits read count by the outcome of their limits: 31 °C and 47 °C are the same, 88 °C is not. What no
+requirement and no rule reads (``informational`` in facts.toml), times and names do not count at all. Everything else
+counts unchanged, so that an overlooked fact makes two classes, never a wrong verdict.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 UUIDS = tuple(
     re.compile(f"{kind}-[0-9a-fA-F][0-9a-fA-F-]{{7,}}") for kind in ("GPU", "MIG")
-)  # one beginning each: fast
+)  # only one prefix each, for speed
 ADDRESS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]")  # of a PCI function
 INSIDE = frozenset({"seconds", "calls", "facts", "instances"})
 IN_USE = ("status", "version", "build")
 MOST_KEPT = 5_000  # parts in memory
-MOST_OF_ONE = 64  # values of a fact; one with more is another for every machine
+MOST_OF_ONE = 64  # values of a fact; one with more differs on every machine
 EVERY, EACH = "[]", "*"
 DROP = object()
-Value = Any  # of JSON, as it was decoded
+Value = Any  # decoded JSON
 
 
 @dataclass(slots=True)
 class Step:
-    """One place in the facts of a component, and how what stands there counts.
+    """One place in the facts of a component, and how its value counts.
 
-    ``limits`` and ``above`` decide a number; ``judged``: it reaches the verdict; ``stable``: it is the machine's own.
-    From ``rate`` on it counts as one, over the time that the machine is up.
+    ``limits`` and ``above`` decide a number; ``judged``: it affects the verdict; ``stable``: it identifies the machine.
+    From ``rate`` on it counts as a rate over the machine's uptime.
     """
 
     component: str
@@ -59,18 +59,18 @@ class Step:
     values: set[str] = field(default_factory=set)
 
     def own(self, value: str) -> str:
-        """Return a value; of what has more values than machines of one make ever have, no more is kept."""
+        """Return a value; of a list with more values than one machine ever has, the rest is dropped."""
         self.values.add(value)
         if len(self.values) > MOST_OF_ONE:
             self.stable = False
         return value
 
     def outcome(self, value: float, held: Mapping[str, Value]) -> Value:
-        """Return what the limits say of a number; the number itself where its bounds stand elsewhere."""
+        """Return the outcome of the limits for a number; the number itself if its bounds are elsewhere."""
         answers = [value > one for one in self.above]
         for limit in self.limits:
             if limit.per is not None:
-                continue  # below ``least``: no rate
+                continue  # below ``least``: not a rate
             if any(any(path.each) for path in limit.bound):
                 return value  # bounded by a list's members
             bound = limit.value if limit.value is not None else _bound(limit, held)
@@ -80,9 +80,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The outline of the facts of one copy: as text what is judged, and by place what is the machine's own.
+    """The outline of one copy's facts: the judged ones as text, the identifying ones by place.
 
-    ``timed``: a number in it is a rate, so that it counts for how long the machine is up.
+    ``timed``: a number in it is a rate, so it also depends on the uptime.
     """
 
     judged: str
@@ -92,23 +92,23 @@ class Part:
 
     @classmethod
     def of(cls, judged: str, stable: tuple[tuple[str, str], ...], *, timed: bool = False) -> Part:
-        """Return a part with its digest of what is the machine's own."""
+        """Return a part with the digest of its identifying facts."""
         return cls(judged, stable, blake2b(str(stable).encode(), digest_size=8).digest(), timed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """A digest of what of a machine is judged, and its parts by place: ``component[copy]/``."""
+    """A digest of a machine's judged facts, and its parts by place: ``component[copy]/``."""
 
     judged: bytes
     parts: tuple[tuple[str, Part], ...] = field(repr=False)
 
 
 class Outlines:
-    """Makes outlines by the schema and the rows of one matrix; parts that many machines share are made once."""
+    """Makes outlines from the schema and rows of one matrix; parts that many machines share are made once."""
 
     def __init__(self, matrix: Matrix) -> None:
-        """Read which facts are limited, and which of them rows read as they are."""
+        """Determine which facts are limited, and which of them rows read unchanged."""
         self.schema, self.identity, self.fleeting = Schema(matrix), fleet.identity(matrix), fleet.fleeting(matrix)
         self.limits: dict[tuple[str, str], list[health.Limit]] = {}
         self.above: dict[tuple[str, str], list[float]] = {}
@@ -116,7 +116,7 @@ class Outlines:
         self.roots: dict[str, Step] = {}
         self.made: dict[tuple[str, str], Part] = {}
         self.timed = False
-        self.whole = bool(rulebook.ADDED)  # rules of plugins may read any fact as it is
+        self.whole = bool(rulebook.ADDED)  # rules of plugins may read any fact unchanged
         duties: tuple[health.Duty, ...] = (*health.states(matrix), *health.limits(matrix), *health.alikes(matrix))
         for duty in duties:
             if isinstance(duty, health.Limit):
@@ -132,7 +132,7 @@ class Outlines:
                     self.above.setdefault((of, one.path.text), []).append(one.above)
 
     def of(self, text: str) -> tuple[Outline, Mapping[str, Value]]:
-        """Return the outline of a snapshot, and the snapshot decoded; raises ValueError if it is none."""
+        """Return the outline of a snapshot, and the decoded snapshot; raises ValueError if it is not one."""
         names: dict[str, str] = {}
         for uuid in UUIDS:
             text = uuid.sub(lambda one: names.setdefault(one[0], f"uuid-{len(names)}"), text)
@@ -152,7 +152,7 @@ class Outlines:
 
     @staticmethod
     def _up(said: Mapping[str, Value]) -> list[Value]:
-        """Return how long the machine is up, as its kernel and each copy of it say."""
+        """Return the machine's uptime, according to its kernel and each copy."""
         kernels = [one for one in said.get("components") or () if one.get("id") == "linux-kernel"]
         held = [copy for one in kernels for copy in (one, *(one.get("instances") or ()))]
         return [(one.get("facts") or {}).get(UPTIME) for one in held]
@@ -192,7 +192,7 @@ class Outlines:
     def _walked(
         self, value: Value, step: Step, shown: str, held: Mapping[str, Value], stable: list[tuple[str, str]]
     ) -> Value:
-        """Return what of a value is judged (DROP: nothing), and add to ``stable`` what is the machine's own."""
+        """Return the judged part of a value (DROP: nothing), and add its identifying part to ``stable``."""
         if isinstance(value, dict):
             below = {}
             for name, one in value.items():
@@ -221,7 +221,7 @@ class Outlines:
         return self.roots[component]
 
     def _next(self, step: Step, name: str) -> Step:
-        """Return the place below another, as the schema and the rows have it."""
+        """Return the place below another, according to the schema and the rows."""
         path = f"{step.path}{EVERY}" if name == EVERY else f"{step.path}.{name}" if step.path else name
         nodes = step.node.below if step.node else {}
         node = nodes.get(name) or (nodes.get(EACH) if name != EVERY else None)
@@ -231,7 +231,7 @@ class Outlines:
             component=step.component,
             path=path,
             node=node,
-            judged=self.whole or (name != UPTIME and (exact or not informational)),  # which rates alone read
+            judged=self.whole or (name != UPTIME and (exact or not informational)),  # that only rates read
             stable=name not in self.identity,
             limits=() if exact else tuple(self.limits.get(key, ())),
             above=() if exact else tuple(self.above.get(key, ())),
@@ -242,7 +242,7 @@ class Outlines:
 
 
 def _bound(limit: health.Limit, held: Mapping[str, Value]) -> float | None:
-    """Return the least (or the greatest) of the facts beside a number that bound it, of those known."""
+    """Return the minimum (or maximum) of the known sibling facts that bound a number."""
     found = []
     for path in limit.bound:
         at: Value = held

@@ -1,8 +1,8 @@
-"""Which nodes, and which uplinks of groups, make pairs slow or hang: random matchings, and who is in all slow ones.
+"""Which nodes, and which uplinks of groups, make pairs slow or hang, by random matchings.
 
-Every round pairs each node with another at random, so that all pairs of a round run at the same time. A node that is
-slow makes all its pairs slow, whoever the other is; an uplink all pairs that cross the border of its group. Three
-rounds tell nearly all, and a fourth, in which each suspect meets a node that is well, confirms them.
+Every round pairs each node with another at random, and all pairs of a round run at the same time. A slow node makes all
+its pairs slow, whatever the other node; an uplink makes all pairs slow that cross the border of its group. Three rounds
+find nearly all, and a fourth, in which each suspect meets a good node, confirms them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpustack.model.report import Tool
 
 CONFIRM = "confirm"
 ROUNDS = 3
-SHARE = 0.8  # of a group's crossing pairs that are slow: more than its slow nodes alone would make
+SHARE = 0.8  # of a group's crossing pairs that are slow: more than its slow nodes alone explain
 LEAST_CROSSING = 4
 LEAST_PAIRS = 2  # of a node, all of them slow
 BUS = re.compile(r"^# Avg bus bandwidth\s*:\s*([0-9.]+)", re.MULTILINE)  # nccl-tests, src/common.cu
@@ -36,7 +36,7 @@ Value = Any  # of JSON, as it was decoded
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One measurement of two nodes; ``value`` None: it hung or failed."""
+    """One measurement of two nodes; with ``value`` None it hung or failed."""
 
     one: str
     other: str
@@ -45,9 +45,9 @@ class Pair:
 
 
 def plan(names: Sequence[str], rounds: int = ROUNDS, seed: int = 0) -> tuple[tuple[tuple[str, str], ...], ...]:
-    """Return matchings: in each round every node meets one that it has not met; with an odd number one has a rest.
+    """Return matchings: in each round every node meets a new one; with an odd number, one pauses.
 
-    Raises InputError for fewer than four nodes, with which nobody can be told from its partner.
+    Raises InputError for fewer than four nodes, where a node cannot be told apart from its partner.
     """
     if len(set(names)) < 4:  # noqa: PLR2004 - of two or three nodes nobody tells who is slow
         raise InputError(f"{len(set(names))} nodes are too few to tell which is slow: name four or more")
@@ -59,7 +59,7 @@ def plan(names: Sequence[str], rounds: int = ROUNDS, seed: int = 0) -> tuple[tup
         order = list(dict.fromkeys(names))
         draw.shuffle(order)
         if len(order) % 2:
-            order.sort(key=lambda one: one not in rested)  # who rested goes first, the last one rests
+            order.sort(key=lambda one: one not in rested)  # the one that paused goes first, the last one pauses
             rested.add(order.pop())
             draw.shuffle(order)
         made.append(_matched(order, met))
@@ -68,7 +68,7 @@ def plan(names: Sequence[str], rounds: int = ROUNDS, seed: int = 0) -> tuple[tup
 
 
 def _matched(order: list[str], met: set[frozenset[str]]) -> tuple[tuple[str, str], ...]:
-    """Return neighbours as pairs; two who have met swap with the next pair."""
+    """Return neighbours as pairs; two that have already met swap with the next pair."""
     pairs = [(order[place], order[place + 1]) for place in range(0, len(order), 2)]
     for place, (one, other) in enumerate(pairs):
         if frozenset((one, other)) in met and len(pairs) > 1:
@@ -147,10 +147,10 @@ def _value(said: Value) -> float | None:
 
 
 def decode(found: Sequence[Pair], groups: Mapping[str, str] | None = None, matrix_date: str = "") -> Decoded:
-    """Return who makes pairs slow: uplinks of groups first, then nodes, each with its likelihood.
+    """Return what makes pairs slow: uplinks of groups first, then nodes, each with its likelihood.
 
-    ``groups`` gives each node's rack or switch. With pairs of the round ``confirm``, only who is slow there too is
-    left. Raises InputError where no pair has a value.
+    ``groups`` maps each node to its rack or switch. With pairs of the round ``confirm``, only nodes also slow there
+    remain. Raises InputError if no pair has a value.
     """
     values = [one.value for one in found if one.value is not None]
     if not values:
@@ -201,13 +201,13 @@ def _nodes(
     middle: float,
     floor: float,
 ) -> Iterator[Group]:
-    """Yield nodes that are slow with everybody: slower than what an uplink between the two explains."""
+    """Yield nodes that are slow with every partner: slower than an uplink between the two explains."""
     held: dict[str, list[tuple[Pair, bool]]] = {}
     for one, low in first:
         explained = min((uplinks[group] for group in _crosses(one, groups) if group in uplinks), default=None)
         if explained is not None:
             if not explained:
-                continue  # nothing passes that uplink, so it tells nothing of the nodes
+                continue  # nothing passes that uplink, so it says nothing about the nodes
             low = one.value is None or one.value / explained < floor  # noqa: PLW2901 - but for the uplink
         for name in (one.one, one.other):
             held.setdefault(name, []).append((one, low))
@@ -227,7 +227,7 @@ def _group(what: str, name: str, pairs: Sequence[Pair], weight: float, middle: f
 
 
 def _again(one: Group, again: Iterable[tuple[Pair, bool]], groups: Mapping[str, str]) -> bool:
-    """Return whether a suspect was slow in the round that confirms; who was not in it stays suspect."""
+    """Return whether a suspect was slow in the confirming round; one that did not take part stays suspect."""
     own = [
         low
         for pair, low in again
@@ -239,7 +239,7 @@ def _again(one: Group, again: Iterable[tuple[Pair, bool]], groups: Mapping[str, 
 def _confirming(
     suspects: Sequence[Group], first: Sequence[tuple[Pair, bool]], groups: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each suspect with a node that is well: all its pairs were fast, or all but those with suspects."""
+    """Yield each suspect with a good node: one whose pairs were all fast, or all but those with suspects."""
     blamed = {one.name for one in suspects}
     lows = {name for pair, low in first if low for name in (pair.one, pair.other)}
     well = iter(

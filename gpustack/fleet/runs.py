@@ -1,7 +1,7 @@
-"""One SQLite file of all runs of a fleet: an index that can be made again from the recorded files.
+"""One SQLite file of all runs of a fleet: an index that can be rebuilt from the recorded files.
 
-Tables: ``runs``, ``nodes`` (of each run), ``findings`` and ``drift`` (by node), ``figures`` (those that are low) and
-``missing``. Nothing but this module writes to it; ``gate`` only reads.
+Tables: ``runs``, ``nodes`` (of each run), ``findings`` and ``drift`` (by node), ``figures`` (the low ones) and
+``missing``. Only this module writes to it; ``gate`` only reads.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ HELD_BACK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Whether a node may take work: why not, or an empty text; ``known``: the store has seen it."""
+    """Whether a node may take work: why not, or an empty text; ``known``: it is in the store."""
 
     node: str
     why: str
@@ -58,7 +58,7 @@ class Gate:
 
 
 def add(path: Path, folder: Path, report: FleetReport, seen: Mapping[str, Seen]) -> int:
-    """Write one run into the store, making it where there is none; return its number."""
+    """Write one run to the store, creating it if necessary; return the run's number."""
     with _open(path, write=True) as store, store:
         run = store.execute(
             "insert into runs (taken, folder, nodes) values (?, ?, ?)", (report.taken, str(folder), report.nodes)
@@ -119,7 +119,7 @@ def since(path: Path, finding: str) -> tuple[Recurrence, ...]:
 
 
 def _boots(said: str) -> int:
-    """Return how many boots there were, by the seconds in which they began, which clocks tell to some minutes."""
+    """Return the number of boots, from their times in seconds, which clocks report to within minutes."""
     began = sorted(int(one) for one in said.split(",") if one)
     return sum(1 for place, one in enumerate(began) if not place or one - began[place - 1] > SAME_BOOT)
 
@@ -131,7 +131,7 @@ def ids(path: Path) -> tuple[str, ...]:
 
 
 def gate(path: Path, names: Sequence[str], *, warnings: bool = False) -> tuple[Gate, ...]:
-    """Return which nodes may take work, by the last run: none that is broken, missing, or measured low twice."""
+    """Return which nodes may take work after the last run: none that is broken, missing, or measured low twice."""
     with _open(path) as store:
         last = store.execute("select max(id) from runs").fetchone()[0]
         why: dict[str, str] = {}
@@ -144,7 +144,7 @@ def gate(path: Path, names: Sequence[str], *, warnings: bool = False) -> tuple[G
 
 @contextmanager
 def _open(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-    """Open a store; raises InputError for what is none, OutputError where it cannot be written."""
+    """Open a store; raises InputError if it is not one, OutputError if it cannot be written."""
     if not write and not path.is_file():
         raise InputError(f"{path} is not a fleet store: gpustack fleet judge DIR makes one")
     try:

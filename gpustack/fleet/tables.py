@@ -1,7 +1,8 @@
 """A fleet's recordings in one file instead of a folder: a table ``recorded`` in SQLite or DuckDB, or a Parquet file.
 
 Its columns are ``node``, ``kind`` (``snapshot``, ``bench``, ``bench.2`` ..., or ``missing``) and ``answer``: the JSON
-of that file, or why the node is missing. Such a file is unpacked to be judged, so that it says what the folder says.
+of that file, or why the node is missing. Such a file is unpacked before judging, so that its result equals the
+folder's.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ Row = tuple[str, str, str]
 
 
 def pack(folder: Path, file: Path) -> int:
-    """Write a folder of nodes into a new file of the kind that its name says; return how many rows it has.
+    """Write a folder of nodes to a new file in the format of its extension; return the number of rows.
 
-    Raises OutputError where there is one already, or it cannot be written.
+    Raises OutputError if it already exists or cannot be written.
     """
     rows = _rows(folder)
     if file.exists():
@@ -77,9 +78,9 @@ def _into_duckdb(rows: Iterator[Row], file: Path) -> int:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """Return a folder with the files of all nodes: the path itself where it is one, else one removed afterwards.
+    """Return a folder with the files of all nodes: the path itself if it is one, else a temporary folder.
 
-    Raises InputError for a file that holds no recordings.
+    Raises InputError for a file without recordings.
     """
     if not path.is_file():
         yield path

@@ -135,7 +135,7 @@ def _here(pythons: Sequence[str], seconds: float, *, deep: bool, all_envs: bool 
 
 
 def _pythons(python: Place | Sequence[Place] | None) -> tuple[str, ...]:
-    """Return the Pythons to examine; an empty list would name none."""
+    """Return the Pythons to examine; an empty list would select none."""
     places = [sys.executable] if not python else [python] if isinstance(python, str | PathLike) else python
     return tuple(fspath(one) for one in places)
 
@@ -152,7 +152,7 @@ def _recorded(snapshot: Recorded, matrix: Matrix, seconds: float) -> Facts:
 
 
 def _purpose(word: str) -> Purpose:
-    """Return the purpose of this name; raises UsageError for any other."""
+    """Return the purpose with this name; raises UsageError for any other."""
     try:
         return Purpose(word)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""Tools for assistants, by the Model Context Protocol: what gpustack knows and sees, read only, and always redacted.
+"""MCP tools for assistants: what gpustack knows and observes, read-only and always redacted.
 
-Nothing that an assistant passes is a path or a program: it names versions, words, or hands over a text. So it reads no
-file of this machine by way of gpustack, and starts nothing that the doctor would not start.
+An assistant never passes a path or a program, only versions, words or a text. So it cannot read a file of this machine
+through gpustack, or start anything that the doctor would not start.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def server() -> MCPServer:
 
 
 def told(tool: Callable[..., str]) -> Callable[..., str]:
-    """Return a tool whose errors are one line that the assistant reads."""
+    """Return a tool whose errors are one line for the assistant."""
 
     @wraps(tool)
     def answer(**arguments: object) -> str:
@@ -127,7 +127,7 @@ def asked(
     *,
     here: bool,
 ) -> str:
-    """Return the answer of the matrix in words: of this machine where nothing of another is given."""
+    """Return the answer of the matrix in words; about this machine unless another is described."""
     matrix = Matrix()
     words = understood(subjects, matrix)
     given = Given(driver=driver, gpu=gpu, python=python, os=words.os, machine=words.machine)
@@ -143,5 +143,5 @@ def text(form: str, answer: object) -> str:
 
 
 def hidden(thing: Made) -> Made:
-    """Return facts or an answer without names of people and machines, serials, UUIDs and addresses."""
+    """Return facts or an answer without names of people and machines, serial numbers, UUIDs and addresses."""
     return redact(thing, ourselves(os.environ))

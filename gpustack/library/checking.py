@@ -1,4 +1,4 @@
-"""What ``check`` does, for the command line and for the library: look, measure, and hold all of it against a policy."""
+"""What ``check`` does, for the command line and the library: examine, measure, and compare both with a policy."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ TOLERANCE = 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the check is to examine, and with what.
+    """What the check examines, and with what.
 
-    ``recorded`` reads a machine until a number of seconds is over, ``taken`` looks at this one so long.
+    ``recorded`` reads a recorded machine and ``taken`` examines this one, each within a number of seconds.
     """
 
     recorded: Callable[[Matrix, float], Facts] | None
@@ -64,7 +64,7 @@ class Asked:
     progress: Callable[[], Progress] | None = None
 
     def left(self) -> float:
-        """Return the seconds that are left for looking and measuring."""
+        """Return the seconds left for examining and measuring."""
         return self.until - time.monotonic()
 
 
@@ -88,7 +88,7 @@ def checked(asked: Asked, named: Path | None) -> CheckReport:
 
 
 def _policy(named: Path | None) -> Written | None:
-    """Return the policy that is named, else the nearest; its path as it is seen from here."""
+    """Return the named policy, otherwise the nearest one; its path is relative to the working folder."""
     here = isolation.here()
     path = plugins.policy(named) if named else find(Path(here)) if here else None
     if path is None:
@@ -97,7 +97,7 @@ def _policy(named: Path | None) -> Written | None:
 
 
 def judged(asked: Asked, matrix: Matrix, purpose: str) -> Report:
-    """Return what the doctor says, in the time that the bench leaves."""
+    """Return the doctor's report, within the time that the bench leaves."""
     if asked.recorded:
         facts = asked.recorded(matrix, max(asked.left(), REPORT_SECONDS))
     else:
@@ -138,7 +138,7 @@ def measured(
 
 
 def _beside(bench: BenchReport | None, written: Written | None) -> BenchReport | None:
-    """Return the bench with its comparison, where the policy names a baseline."""
+    """Return the bench with its comparison, if the policy names a baseline."""
     if bench is None or written is None or not (name := written.policy.bench.baseline):
         return bench
 
@@ -150,7 +150,7 @@ def _beside(bench: BenchReport | None, written: Written | None) -> BenchReport |
 
 
 def _golden(asked: Asked, written: Written | None, matrix: Matrix) -> tuple[Report | None, str]:
-    """Return the golden machine, judged, and where it was read."""
+    """Return the judged golden machine, and where it was read."""
     named = written.policy.golden.snapshot if written else None
     path = asked.golden or (written.beside(named) if written and named else None)
     if path is None:

@@ -1,4 +1,4 @@
-"""The results of the library: reports that show themselves as text, as JSON and, in a notebook, as the HTML report."""
+"""The results of the library: reports that render as text, as JSON and, in a notebook, as the HTML report."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FRAME = '<iframe sandbox="allow-scripts" style="width:100%;height:40em;border:0"
 
 
 class Shown:
-    """What every result of the library can do; it is a report of our model otherwise."""
+    """What every result of the library can do; otherwise it is a report of our model."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, found: DataclassInstance) -> Self:
-        """Return a report of the model as one that shows itself."""
+        """Return a report of the model as one that renders itself."""
         return cls(**{one.name: getattr(found, one.name) for one in fields(found)})
 
     def text(self, *, verbose: int = 0) -> str:
@@ -60,7 +60,7 @@ class Shown:
         return renderer("html")(redact(self, ourselves(os.environ)))
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame of its own, so that its styles change nothing of a notebook around it."""
+        """Return the page in its own frame, so that its styles do not affect the notebook around it."""
         return FRAME.format(escape(self.html()))
 
     def __str__(self) -> str:

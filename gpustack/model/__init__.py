@@ -1,1 +1,1 @@
-"""The words that all rooms speak: facts seen, reports made of them, measurements, and versions."""
+"""The types that all rooms share: facts about machines, reports on them, measurements, and versions."""

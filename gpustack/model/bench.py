@@ -15,7 +15,7 @@ TIMES = frozenset({"s", "ms", "us", "µs", "ns"})
 
 
 class Mark(str, Enum):
-    """What to think of one figure. ``low`` is clearly below what such a limit usually gives, unexplained."""
+    """The rating of one figure. ``low`` is clearly below what is usual for such a limit, without an explanation."""
 
     OK = "ok"
     LOW = "low"
@@ -26,7 +26,7 @@ class Mark(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One GPU as CUDA shows it, ``index`` too; None is what it did not tell. Clocks are the highest that it allows."""
+    """One GPU as CUDA reports it, with its ``index``; None: not reported. Clocks are the highest that it allows."""
 
     index: int
     uuid: str
@@ -45,7 +45,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """What a reading did over a window: its least, its median and its greatest."""
+    """The minimum, median and maximum of a reading over a window."""
 
     low: float
     median: float
@@ -54,7 +54,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """Clocks in MHz. ``held`` was counted on the GPU itself during the timed window, the others were read from NVML."""
+    """Clocks in MHz. ``held`` was counted on the GPU itself during the timed window; the others were read from NVML."""
 
     held: float | None = None
     sm: Span | None = None
@@ -65,7 +65,7 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
-    """Power in watts, and the limit that was in force beside the one that the card comes with."""
+    """Power in watts, and the limit in force beside the card's default limit."""
 
     watts: Span | None = None
     limit: float | None = None
@@ -74,7 +74,7 @@ class Power:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Temperature:
-    """Temperatures in degrees Celsius, and the one from which the card slows down."""
+    """Temperatures in degrees Celsius, and the one at which the card slows down."""
 
     gpu: Span | None = None
     memory: Span | None = None
@@ -83,7 +83,7 @@ class Temperature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttle:
-    """Why the clock was held back at any time of the window: NVML's mask (all readings joined by or), and its names."""
+    """Why the clock was held back during the window: NVML's mask (all readings ORed together) and its names."""
 
     mask: int = 0
     reasons: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """One end of a PCIe link, the GPU's or that of a bridge above it: what it ran at under load, and what it can do."""
+    """One end of a PCIe link, the GPU's or that of a bridge above it: speed and width under load, and its maximum."""
 
     address: str
     generation: int | None = None
@@ -102,9 +102,9 @@ class Hop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """The PCIe link under load beside what it could be, and the replays that the window added.
+    """The PCIe link under load, its maximum, and the replays counted during the window.
 
-    ``payload`` is the largest packet in bytes, where it could be read; ``hops`` go from the GPU up to the root.
+    ``payload`` is the largest packet in bytes, if it could be read; ``hops`` go from the GPU up to the root.
     """
 
     generation: int | None = None
@@ -118,7 +118,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvLink:
-    """The links to other GPUs: how many there are and are up, and the errors and repeats that the window added."""
+    """The links to other GPUs: how many exist and are up, and the errors and replays counted during the window."""
 
     total: int = 0
     active: int = 0
@@ -127,7 +127,7 @@ class NvLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ecc:
-    """The memory errors that the window added; None where the card does not count them."""
+    """Memory errors counted during the window; None if the card does not count them."""
 
     corrected: int | None = None
     uncorrected: int | None = None
@@ -135,10 +135,11 @@ class Ecc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """What the card did during the window, in so many ``readings``; ``unavailable`` says why there are none.
+    """What the card did during the window, in this many ``readings``; ``unavailable`` says why there are none.
 
-    ``processes`` are others that had a context on the card, ``others_percent`` is the most that one of them used of its
-    multiprocessors' time, and ``busy_percent`` how busy it was before we began. ``mig_slice`` is the share of a slice.
+    ``processes`` are others that had a context on the card, ``others_percent`` is the largest share of multiprocessor
+    time that one of them used, and ``busy_percent`` how busy the card was before the run. ``mig_slice`` is the share of
+    a slice.
     """
 
     readings: int = 0
@@ -160,9 +161,9 @@ class Telemetry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sustained:
-    """The figure of the same work without rest: the median of the last half of so many ``seconds``.
+    """The figure of the same work without pauses: the median of the second half of ``seconds``.
 
-    Its parts are as those of the result. The burst is over before the power limit lowers the clock; this is not.
+    Its fields are those of the result. The burst ends before the power limit lowers the clock; this does not.
     """
 
     value: float
@@ -179,7 +180,7 @@ class Sustained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zeros:
-    """The same burst with zeros for data. ``sensitivity`` is by how much that was faster: 0.13 is 13 %.
+    """The same burst on zeros. ``sensitivity`` is how much faster that was: 0.13 is 13 %.
 
     Zeros need less power, so a card that its power limit holds back is faster with them.
     """
@@ -193,10 +194,10 @@ class Zeros:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stress:
-    """What a load over most of the memory brought to light: so many products were compared, so many bits were wrong.
+    """What a load over most of the memory revealed: how many products were compared, and how many bits were wrong.
 
-    ``operands_changed``: A, B or the reference did not stay what they were, so that the memory errs. ``wrong_units`` of
-    16 bytes did not hold one of the ``patterns``; ``steps`` is how often the load went from rest to full.
+    ``operands_changed``: A, B or the reference changed, so the memory is at fault. ``wrong_units`` of 16 bytes did not
+    hold one of the ``patterns``; ``steps`` is how often the load went from idle to full.
     """
 
     asked: float
@@ -216,7 +217,7 @@ class Stress:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do about a reason: in words, and what to type."""
+    """What to do about a reason: a text and the commands."""
 
     text: str
     commands: tuple[Command, ...] = ()
@@ -224,15 +225,15 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One figure of one GPU. ``value`` is the median of ``samples``; all are in ``unit``, the ceilings too.
+    """One figure of one GPU. ``value`` is the median of ``samples``; all are in ``unit``, like the ceilings.
 
     ``interval`` is the 95 % interval of the median, ``drift`` the change from the first third to the last (0.01 is one
-    percent). ``ceiling`` is what the card could do at its highest clock, ``ceiling_held`` at the clock it held, where
-    the limit depends on it; ``ratio`` and ``ratio_held`` are the value's part of each. ``method`` is what was run.
-    A figure that was ``failed`` or ``skipped`` has none of these, and ``remedy`` is the command that would bring it.
-    ``advice`` is what to do about the reasons in ``why``. ``gpus`` are those of a figure that takes several: of a pair
-    the one whose copy engine or kernel works and the other, ``device`` being the first; of all ``device`` is None.
-    After several runs, ``runs`` are their medians, ``value`` is the median of those, ``samples`` are those of all.
+    percent). ``ceiling`` is the limit at the card's highest clock, ``ceiling_held`` at the clock it held, if the limit
+    depends on it; ``ratio`` and ``ratio_held`` are the value divided by each. ``method`` is what was run. A figure that
+    was ``failed`` or ``skipped`` has none of these, and ``remedy`` is the command that would produce it. ``advice`` is
+    what to do about the reasons in ``why``. ``gpus`` are set for a figure of several GPUs: for a pair, first the one
+    whose copy engine or kernel works (also ``device``), then the other; for all GPUs ``device`` is None. After several
+    runs, ``runs`` are their medians, ``value`` is the median of those, and ``samples`` come from all runs.
     """
 
     id: str
@@ -267,15 +268,15 @@ class Result:
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether the figure is a time, of which less is better, and no rate."""
+        """Whether the figure is a time, where less is better, rather than a rate."""
         return self.unit in TIMES
 
     def name(self) -> str:
-        """Return the id, and the pair where it is one of a pair: p2p.bandwidth 0>1."""
+        """Return the id, with the pair if it has one: p2p.bandwidth 0>1."""
         return f"{self.id} {self.gpus[0]}>{self.gpus[1]}" if self.gpus and self.device is not None else self.id
 
     def place(self) -> str:
-        """Return in words on which GPU it was measured: " on GPU 0", " from GPU 0 to GPU 1", or nothing for all."""
+        """Return in words which GPU it was measured on: " on GPU 0", " from GPU 0 to GPU 1", or nothing for all."""
         if self.device is None:
             return ""
         return f" from GPU {self.gpus[0]} to GPU {self.gpus[1]}" if self.gpus else f" on GPU {self.device}"
@@ -283,7 +284,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchReport:
-    """Everything that one run measured. ``interrupted`` is "Ctrl-C" where the user ended it before its time."""
+    """Everything that one run measured. ``interrupted`` is "Ctrl-C" if the user ended it early."""
 
     tool: Tool
     devices: tuple[Device, ...]

@@ -1,7 +1,7 @@
-"""Commands for a person to type: words of our own around values that passed the check of their kind, quoted.
+"""Commands for a person to type: literal words of gpustack around quoted values that passed the check of their kind.
 
-``sh`` alone makes a ``Command``: its template is a literal of ours, and every value in it is a ``Word``, which only a
-``Kind`` makes. Nothing of an examined machine or of a pasted text gets into a command by another way.
+Only ``sh`` makes a ``Command``: its template is a literal in our code, and every value in it is a ``Word``, which only
+a ``Kind`` makes. Nothing from an examined machine or a pasted text gets into a command in any other way.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import NewType
 
 from packaging.version import VERSION_PATTERN
 
-Command = NewType("Command", str)  # a line that can be typed as it stands
-Word = NewType("Word", str)  # a value in a command, quoted where a shell needs it, or the blank that a person fills in
+Command = NewType("Command", str)  # a line that can be typed as is
+Word = NewType("Word", str)  # a value in a command, quoted if a shell needs it, or the blank that a person fills in
 
 NOTHING = Word("")
-STEP = "# "  # begins what is no command: an instruction
-OTHER = "# or: "  # begins a command that may replace the one before it
+STEP = "# "  # marks an instruction, which is not a command
+OTHER = "# or: "  # marks a command that can replace the one before it
 _BARE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _DOUBLE = re.compile(r"[^\"$`\\!\n]+")  # what a shell leaves alone between double quotes
 
 
 def sh(template: str, **words: Word | Command | Sequence[Word | Command]) -> Command:
-    """Return the command of a template, a literal of ours with each field outside quotes, and the words for it.
+    """Return the command from a template, a literal in our code, with a word for each field outside quotes.
 
-    An empty word takes the space before it along.
+    An empty word also removes the space before it.
     """
     if not words:
         return Command(template)
@@ -38,24 +38,24 @@ def sh(template: str, **words: Word | Command | Sequence[Word | Command]) -> Com
 
 
 def code(template: str, **names: Word) -> Word:
-    """Return a line of Python as one word, from a literal of ours and the names of modules in it."""
+    """Return a line of Python as one word, from a literal in our code and the names of modules in it."""
     return Word(quote(template.format_map(names)))
 
 
 def either(*commands: Command) -> tuple[Command, ...]:
-    """Return commands of which one is enough: the first to be typed, the others marked as what may replace it."""
+    """Return alternative commands: the first to be typed, the others marked as replacements for it."""
     steps = [one for one in commands if one.startswith(STEP)]
     typed = [one for one in commands if not one.startswith(STEP)]
     return (*typed[:1], *steps, *(Command(f"{OTHER}{one}") for one in typed[1:]))
 
 
 def step(template: str, **words: Word | Command | Sequence[Word | Command]) -> Command:
-    """Return what a person has to do by hand, in words; what advises it says it in its text (``apart``)."""
+    """Return a step that a person does by hand, in words; the advice shows it in its text (see ``apart``)."""
     return Command(f"{STEP}{sh(template, **words)}")
 
 
 def apart(commands: Sequence[Command]) -> tuple[tuple[Command, ...], str]:
-    """Return what can be typed as it stands, and in sentences what has to be done by hand or would do as well."""
+    """Return the commands that can be typed as is, and sentences for manual steps and alternatives."""
     typed = tuple(one for one in commands if not one.startswith(STEP))
     return typed, " ".join(_sentence(one) for one in commands if one.startswith(STEP))
 
@@ -68,7 +68,7 @@ def _sentence(command: Command) -> str:
 
 
 def quote(text: str) -> str:
-    """Return a text as one word of a shell, in double quotes where these are enough: Windows knows them too."""
+    """Return a text as one shell word, in double quotes if these are enough, since Windows understands them too."""
     if _BARE.fullmatch(text):
         return text
     return f'"{text}"' if _DOUBLE.fullmatch(text) else shlex.quote(text)
@@ -76,29 +76,29 @@ def quote(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of value: its form, and the blank that stands in a command for a value that does not have it."""
+    """One kind of value: its form, and the blank that takes its place in a command if a value does not match."""
 
     blank: str
     means: str
     form: re.Pattern[str]
 
     def __call__(self, value: object) -> Word:
-        """Return the value as a word, or the blank where it is missing or does not have the form."""
+        """Return the value as a word, or the blank if it is missing or does not match the form."""
         return Word(quote(str(value)) if self.holds(value) else self.blank)
 
     def holds(self, value: object) -> bool:
-        """Return whether the value has the form of this kind."""
+        """Return whether the value matches the form of this kind."""
         return value is not None and self.form.fullmatch(str(value)) is not None
 
 
 def requirement(name: object, clauses: object = "") -> Word:
-    """Return what pip is to install as one word: a distribution, with extras or not, and clauses such as ==2.9.*."""
+    """Return what pip should install as one word: a distribution, optional extras, and clauses such as ==2.9.*."""
     known = str(name) if _WITH_EXTRAS.fullmatch(str(name)) else DISTRIBUTION.blank
     return Word(quote(known + (str(clauses) if _CLAUSES.fullmatch(str(clauses)) else f"=={VERSION.blank}")))
 
 
 def reread(text: object) -> Command | None:
-    """Return a command that a child of ours or an older report gives back, where it is nothing but plain words."""
+    """Return a command from a child process or an older report, if it consists only of plain words."""
     try:
         words = shlex.split(str(text or ""))
     except ValueError:
@@ -108,7 +108,7 @@ def reread(text: object) -> Command | None:
 
 
 def for_python(command: Command, python: Word) -> Command:
-    """Return a command that begins with some Python as one that begins with this Python."""
+    """Return a command that starts with any Python as one that starts with this Python."""
     start, space, rest = command.partition(" ")
     return Command(f"{python}{space}{rest}") if start == SOME_PYTHON else command
 

@@ -1,6 +1,6 @@
-"""What is held against something else: two reports of a machine, two runs of the bench, and what a trace compares.
+"""Comparisons: two reports on a machine, two runs of the bench, and what a trace compares.
 
-A trace holds the answer against the truth, eager against graph, serial against overlapped, CPU against GPU.
+A trace compares the result with a reference, eager with graph, serial with overlapped, and CPU with GPU.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpustack.model.report import Health, Severity, Tool
 
 
 class Turn(str, Enum):
-    """What became of a thing."""
+    """What happened to a thing."""
 
     NEW = "new"
     GONE = "gone"
@@ -22,7 +22,7 @@ class Turn(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two: where it was read, when it was taken, which machine it is of, and its verdict."""
+    """One of the two sides: where it was read, when it was recorded, which machine it describes, and its verdict."""
 
     path: str
     taken: str
@@ -33,10 +33,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """One thing that is not the same. ``what`` is version, build, path, status, copy or the name of a fact.
+    """One thing that differs. ``what`` is version, build, path, status, copy or the name of a fact.
 
-    ``where`` is the copy that it is about (a Python, a GPU) where there are several; ``matters`` are the keys of the
-    findings that came, went or weigh otherwise and rest on this component.
+    ``where`` is the copy in question (a Python, a GPU) if there are several; ``matters`` are the keys of the findings
+    that appeared, disappeared or changed severity and rest on this component.
     """
 
     component: str
@@ -51,9 +51,9 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """One finding that is new, is gone, or weighs otherwise. ``caused_by`` is the key of what is behind it.
+    """One finding that is new, is gone, or changed severity. ``caused_by`` is the key of its cause.
 
-    ``because_of`` are the components that changed among those that it rests on.
+    ``because_of`` are the changed components among those that it rests on.
     """
 
     key: str
@@ -69,7 +69,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Everything that is not the same: what matters first. ``same`` is how many components are unchanged."""
+    """Everything that differs, the most important first. ``same`` is the number of unchanged components."""
 
     tool: Tool
     before: Side
@@ -80,7 +80,7 @@ class Difference:
 
 
 class Outcome(str, Enum):
-    """What became of a figure since an older report. ``gone`` was measured then and not now, ``new`` the reverse."""
+    """What happened to a figure since an older report. ``gone`` was measured then and not now, ``new`` the reverse."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -91,9 +91,9 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One figure then and now. ``change`` is relative, and above zero where it is better now: 0.03 is 3 %.
+    """One figure then and now. ``change`` is relative and positive if it is better now: 0.03 is 3 %.
 
-    The intervals are the 95 % intervals of the medians; where they overlap, the figures do not differ.
+    The intervals are the 95 % intervals of the medians; if they overlap, the figures do not differ.
     """
 
     id: str
@@ -110,7 +110,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A report held against an older one: what is not the same about them, and each figure."""
+    """A report compared with an older one: what differs between their machines, and each figure."""
 
     path: str
     taken: str
@@ -121,10 +121,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The answer held against another one: float64 on the CPU, as a rule.
+    """A result compared with a reference, usually float64 on the CPU.
 
-    ``error`` is the length of the difference over the length of the right answer, ``largest`` the largest difference
-    over the largest right number; both must be within ``bound``. Of ``rows`` rows so many were ``compared``.
+    ``error`` is the norm of the difference divided by the norm of the reference, ``largest`` the largest difference
+    divided by the largest reference value; both must be within ``bound``. ``rows`` is how many rows there are,
+    ``compared`` how many were compared.
     """
 
     what: str
@@ -139,13 +140,13 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether the answer is right: every number finite, and both errors within the bound."""
+        """Whether the result is correct: every number finite, and both errors within the bound."""
         return self.finite and self.compared > 0 and self.error <= self.bound and self.largest <= self.bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launching:
-    """The same kernels started one by one (eager) and as one CUDA graph; seconds are medians for one pass."""
+    """The same kernels launched one by one (eager) and as one CUDA graph; seconds are medians for one pass."""
 
     eager_seconds: float
     graph_seconds: float
@@ -156,13 +157,13 @@ class Launching:
 
     @property
     def gain(self) -> float:
-        """By how many times the graph is faster."""
+        """How many times faster the graph is."""
         return self.eager_seconds / self.graph_seconds if self.graph_seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """Copies and kernels one after the other, and at once over two streams with the batch in so many chunks."""
+    """Copies and kernels one after the other, and concurrently over two streams with the batch split into chunks."""
 
     serial_seconds: float
     overlapped_seconds: float
@@ -174,16 +175,16 @@ class Overlap:
 
     @property
     def gain(self) -> float:
-        """By how many times the overlapped run is faster."""
+        """How many times faster the overlapped run is."""
         return self.serial_seconds / self.overlapped_seconds if self.overlapped_seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTime:
-    """How long one batch of so many inputs takes, on the CPU and on the GPU; None: not measured.
+    """How long one batch of this many inputs takes, on the CPU and on the GPU; None: not measured.
 
-    ``gpu_seconds`` is the whole: input copied there, kernels run, output copied back, weights already there.
-    ``transfer_seconds`` are the copies in it, ``kernel_seconds`` the time that kernels were running.
+    ``gpu_seconds`` is the total: copy the input to the GPU, run the kernels, copy the output back; weights are already
+    there. ``transfer_seconds`` is the copy time in it, ``kernel_seconds`` the time during which kernels ran.
     """
 
     batch: int
@@ -196,7 +197,7 @@ class BatchTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossover:
-    """From which batch on the GPU wins, copies of input and output included; None: not within what was measured."""
+    """The batch from which the GPU wins, including copies of input and output; None: beyond what was measured."""
 
     at: float | None
     points: tuple[BatchTime, ...]

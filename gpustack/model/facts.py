@@ -1,4 +1,4 @@
-"""What was seen on a machine, before anybody judges it."""
+"""What was observed on a machine, before any judgement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     JsonValue = object
 
-# What people call a component whose id spells it differently; an id that is missing here is its own name.
+# The display names of components whose ids are spelt differently; an id that is missing here is its own name.
 PRODUCTS: Mapping[str, str] = {
     "nvidia-driver": "NVIDIA driver",
     "cuda-toolkit": "CUDA toolkit",
@@ -47,7 +47,7 @@ PRODUCTS: Mapping[str, str] = {
 
 
 def product(component: str) -> str:
-    """Return what people call a component: ``pytorch`` is PyTorch."""
+    """Return the display name of a component: PyTorch for ``pytorch``."""
     return PRODUCTS.get(component, component)
 
 
@@ -69,7 +69,7 @@ class Layer(str, Enum):
 
 
 class Status(str, Enum):
-    """What is known of a component. ``absent`` means looked for; ``unknown`` is neither well nor ill."""
+    """The status of a component. ``absent`` means not found; ``unknown`` is neither good nor bad."""
 
     PRESENT = "present"
     ABSENT = "absent"
@@ -79,9 +79,9 @@ class Status(str, Enum):
 
 
 class Strength(str, Enum):
-    """How a fact was learnt, the strongest first: a probe measured it, a tool printed it, a message implies it.
+    """How a fact was obtained, strongest first: a probe measured it, a tool printed it, a message implies it.
 
-    What is ``stated`` a person wrote in words.
+    A person wrote what is ``stated``.
     """
 
     MEASURED = "measured"
@@ -90,14 +90,14 @@ class Strength(str, Enum):
     STATED = "stated"
 
     def beats(self, other: Strength) -> bool:
-        """Return whether a fact learnt in this way is taken before one that was learnt in the other."""
+        """Return whether a fact obtained this way takes precedence over one obtained the other way."""
         order = tuple(Strength)
         return order.index(self) < order.index(other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One question to a vendor's library or to the system, what came of it, and how long it took."""
+    """One call to a vendor's library or the system, its result, and how long it took."""
 
     name: str
     seconds: float = 0.0
@@ -106,9 +106,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One copy of a component: a GPU, a library file, a wheel in one Python. ``environment`` is that Python's path.
+    """One copy of a component: a GPU, a library file, a wheel in one Python (``environment`` is its path).
 
-    ``strengths`` are of the facts that no probe measured, by their names; version, build and path are among them.
+    ``strengths`` are those of the facts that no probe measured, by name; version, build and path are among them.
     """
 
     key: str
@@ -123,9 +123,9 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One system of the stack as it is here: the copy in use first, then every copy that was found.
+    """One system of the stack on this machine: the copy in use first, then every other copy found.
 
-    ``source`` says how it was learnt, ``reason`` why it failed or is unknown, ``seconds`` what the looking took.
+    ``source`` says how it was found, ``reason`` why it failed or is unknown, ``seconds`` how long the probe took.
     """
 
     id: str
@@ -145,7 +145,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The machine in a few words. ``virtualisation`` and ``container`` are None on bare metal, "unknown" if unseen."""
+    """A summary of the machine. ``virtualisation`` and ``container``: None on bare metal, "unknown" if not checked."""
 
     hostname: str | None = None
     os: str | None = None
@@ -158,10 +158,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """One Python whose packages were looked at; the first is the chosen one.
+    """One Python whose packages were examined; the first is the chosen one.
 
-    ``kind`` is venv, conda, system, own, pipx, uv tool, uv, pyenv or "jupyter kernel NAME"; ``found`` ones were met by
-    looking around, neither named nor active.
+    ``kind`` is venv, conda, system, own, pipx, uv tool, uv, pyenv or "jupyter kernel NAME"; ``found`` marks those that
+    were discovered, neither named nor active.
     """
 
     python: str
@@ -173,21 +173,21 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unseen:
-    """Something that could not be looked at, why not, and what would make it visible (None: nothing that we know)."""
+    """Something that could not be checked, why, and what would make it possible (None: nothing known)."""
 
     what: str
     why: str = ""
     enable_by: str | None = None
 
 
-AT_WORK = "gpu-at-work"  # the kind of message that says that a program used a GPU, and that nothing failed
+AT_WORK = "gpu-at-work"  # the kind of message that says that a program used a GPU and nothing failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What a program or the kernel said, recognised: its kind, the line, where it stands, and the values in it.
+    """A recognised message of a program or the kernel: its kind, the line, where it is, and the values in it.
 
-    The kinds are rows of the matrix (``messages_*.toml``), the names of the values those of the row's pattern.
+    The kinds are rows of the matrix (``messages_*.toml``); the values are named by the row's pattern.
     """
 
     kind: str
@@ -198,7 +198,7 @@ class Message:
 
 
 class Remembering:
-    """What keeps the answers to questions about it that were asked once (see ``once``): they never change."""
+    """A cache for the results of questions about an immutable object (see ``once``)."""
 
     __slots__ = ("memo",)
     memo: dict[tuple[object, ...], Any]
@@ -206,10 +206,10 @@ class Remembering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts(Remembering):
-    """Everything that was seen on one machine. ``taken`` is a date and time in UTC; ``deep``: frameworks were run.
+    """Everything observed on one machine. ``taken`` is a date and time in UTC; ``deep``: frameworks were run.
 
-    ``messages`` are what programs on it said, where somebody handed that over; ``words`` are those words of such texts
-    that the index of candidates knows.
+    ``messages`` are what programs on it printed, if a text was provided; ``words`` are the words of such texts that the
+    index of candidates contains.
     """
 
     taken: str = ""
@@ -223,12 +223,12 @@ class Facts(Remembering):
     seconds: float = 0.0
 
     def find(self, component: str) -> Component | None:
-        """Return the component of this id, or None where nobody asked for it."""
+        """Return the component with this id, or None if it was not probed."""
         return by_id(self).get(component)
 
 
 def once(question: Callable[Concatenate[Facts, P], T]) -> Callable[Concatenate[Facts, P], T]:
-    """Return the question, worked out once for the same facts and the same words; it must depend on nothing else."""
+    """Return the result of a question, computed once for these facts and arguments; it must depend on nothing else."""
 
     @wraps(question)
     def asked(facts: Facts, /, *words: P.args, **named: P.kwargs) -> T:
@@ -237,7 +237,7 @@ def once(question: Callable[Concatenate[Facts, P], T]) -> Callable[Concatenate[F
             answer: T = facts.memo[key]
         except KeyError:
             pass
-        except AttributeError:  # nobody asked yet: new facts, a copy, or facts that another process sent
+        except AttributeError:  # no cache yet: new facts, a copy, or facts that another process sent
             object.__setattr__(facts, "memo", {})
         else:
             return answer
@@ -249,5 +249,5 @@ def once(question: Callable[Concatenate[Facts, P], T]) -> Callable[Concatenate[F
 
 @once
 def by_id(facts: Facts) -> dict[str, Component]:
-    """Return the components by id; where two have one, the first."""
+    """Return the components by id; the first if two share one."""
     return {seen.id: seen for seen in reversed(facts.components)}

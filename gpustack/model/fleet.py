@@ -1,4 +1,4 @@
-"""What is known of many machines: who is in which class, what drifts, which figures are low, and who is missing."""
+"""A report on many machines: which share a class, what drifts, which figures are low, and which are missing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeClass:
-    """Nodes of which the same is to be said: their verdict and their root causes; titles are of the first of them."""
+    """Nodes with the same verdict and the same root causes; titles are those of the first node."""
 
     status: Health
     kind: str
@@ -38,13 +38,13 @@ class NodeClass:
 
     @property
     def count(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odd:
-    """Nodes whose fact has another value than that of most nodes of their kind; None: they have no such fact."""
+    """Nodes where a fact differs from most nodes of their kind; None: they lack this fact."""
 
     value: str | None
     nodes: tuple[str, ...]
@@ -52,9 +52,9 @@ class Odd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """One fact in which nodes of a kind differ: what most of them have, how many have it, and who has another.
+    """A fact that differs within a kind: the usual value, how many nodes have it, and which have another.
 
-    ``instances`` are the places of the copies that differ, such as GPU 0 to 7; empty for what a node has once.
+    ``instances`` are the copies that differ, such as GPU 0 to 7; empty for what a node has once.
     """
 
     kind: str
@@ -67,7 +67,7 @@ class Drift:
 
 
 class Low(str, Enum):
-    """How sure it is that a figure is low: measured low twice, or once."""
+    """How certain it is that a figure is low: measured low twice, or once."""
 
     LOW = "low"
     SUSPECT = "suspect"
@@ -75,9 +75,9 @@ class Low(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlier:
-    """A figure below what its kind gives; ``ratio`` is of ``of``: the median, or the physical ceiling.
+    """A figure below what its kind usually reaches; ``ratio`` is relative to ``of``: the median or physical ceiling.
 
-    ``gpus`` is the one that was measured, a pair, or empty for all of the node.
+    ``gpus`` is the one measured, a pair, or empty for all GPUs of the node.
     """
 
     node: str
@@ -93,7 +93,7 @@ class Outlier:
 class Figures:
     """One figure of all GPUs of a kind under one driver branch. ``mad`` is the median absolute deviation.
 
-    ``bins`` says how many lie in each of equal parts between the least and the greatest.
+    ``bins`` are the counts in equal intervals between the minimum and the maximum.
     """
 
     id: str
@@ -111,7 +111,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A node of which nothing is known, and why."""
+    """A node without any data, and why."""
 
     node: str
     why: str
@@ -119,7 +119,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetReport:
-    """Everything that is to be said of a fleet; ``unread`` are benches whose files could not be read."""
+    """The report on a fleet; ``unread`` are benches whose files could not be read."""
 
     tool: Tool
     taken: str = ""
@@ -136,7 +136,7 @@ class FleetReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """What pairs blame: a node, or an uplink (all pairs that cross the border of a group). ``weight`` is 0 to 1."""
+    """A node, or an uplink (all pairs across the border of a group), that slow pairs point to. ``weight`` is 0 to 1."""
 
     what: str
     name: str
@@ -147,7 +147,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turned:
-    """Nodes of which something else is to be said than before: their verdicts and causes then and now.
+    """Nodes whose verdict or causes changed: both then and now.
 
     A side that is None was not collected.
     """
@@ -161,7 +161,7 @@ class Turned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """One fact that changed on nodes between two collections; None: it was not there."""
+    """A fact that changed on nodes between two collections; None: it did not exist."""
 
     component: str
     fact: str
@@ -172,7 +172,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetDifference:
-    """What became of the nodes between two collections; ``same`` is how many are as they were."""
+    """How the nodes changed between two collections; ``same`` is the number of unchanged nodes."""
 
     tool: Tool
     turned: tuple[Turned, ...]
@@ -182,7 +182,7 @@ class FleetDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matchings:
-    """Pairs of nodes to measure, round by round: those of one round run at the same time."""
+    """Pairs of nodes to measure, round by round; the pairs of a round run at the same time."""
 
     tool: Tool
     seed: int
@@ -191,7 +191,7 @@ class Matchings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recurrence:
-    """How often a node had a finding: in how many runs and boots, first and last, and of how many runs.
+    """How often a node had a finding: in how many of its runs and boots, and when first and last.
 
     ``score`` is how much of a lemon the node is, from 0 to 1.
     """
@@ -206,7 +206,7 @@ class Recurrence:
 
     @property
     def score(self) -> float:
-        """The share of its runs with the finding; half as much again where it came back after a boot."""
+        """The share of its runs with the finding, increased by half if it came back after a boot."""
         share = self.runs / self.of if self.of else 0.0
         return round(min(1.0, share * (1 + 0.5 * (self.boots > 1))), 3)
 
@@ -222,7 +222,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """Who makes pairs slow or hang, and the pairs that would confirm it: one more round."""
+    """What makes pairs slow or hang, and the pairs for one more round that would confirm it."""
 
     tool: Tool
     pairs: int
@@ -233,7 +233,7 @@ class Decoded:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Return names as Slurm writes them: ``gpu[001-003,007],login1``; numbers of one width and place are folded."""
+    """Return names as Slurm writes them, ``gpu[001-003,007],login1``, folding numbers of equal width and position."""
     parts: dict[tuple[str, str, int], list[int]] = {}
     plain: list[str] = []
     for name in sorted(set(names)):

@@ -1,4 +1,4 @@
-"""Answers that are no diagnosis: of the matrix, explanations, the map of the stack, and the self-test."""
+"""Results that are not a diagnosis: matrix answers, explanations, the map of the stack, and the self-test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpustack.model.report import Contract, Row, Tool
 
 
 class Kind(str, Enum):
-    """What a meaning is the meaning of. A system is one of the stack map; a term is a word of the field."""
+    """What a meaning describes. A system is one of the stack map; a term is a word of the field."""
 
     FINDING = "finding"
     CODE = "code"
@@ -24,7 +24,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
-    """A finding that something leads to: its id, what it says in a sentence, and the rest of its text."""
+    """A finding that something leads to: its id, its first sentence, and the rest of its text."""
 
     id: str
     title: str
@@ -33,12 +33,11 @@ class Lead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """One thing that the words name.
+    """One meaning of the given words.
 
-    ``says`` are paragraphs; ``cause`` is what is mostly behind it and ``fix`` what to do; ``stands_on`` and ``carries``
-    name what it needs and what needs it; ``holds`` is what a layer consists of; each of ``see`` is a command that shows
-    it on a machine that has it, each of ``commands`` one that fixes it; ``findings`` are what it leads to when
-    something is wrong.
+    ``says`` are paragraphs; ``cause`` is the usual cause and ``fix`` what to do; ``stands_on`` and ``carries`` name
+    what it needs and what needs it; ``holds`` lists the parts of a layer; ``see`` has the commands that show it on a
+    machine, ``commands`` those that fix it; ``findings`` are what it leads to when something is wrong.
     """
 
     kind: Kind
@@ -61,8 +60,8 @@ class Meaning:
 class Explanation:
     """All meanings of some words, the likeliest first.
 
-    ``near`` are names that were perhaps meant, where nothing was found; ``missing`` are readings that the matrix does
-    not know, such as "CUDA error 79".
+    ``near`` are names that were perhaps meant, if nothing was found; ``missing`` are interpretations without a row in
+    the matrix, such as "CUDA error 79".
     """
 
     words: str
@@ -72,7 +71,7 @@ class Explanation:
 
     @property
     def known(self) -> bool:
-        """Whether anything is known."""
+        """Whether a meaning was found."""
         return bool(self.meanings)
 
 
@@ -95,7 +94,7 @@ class StackMap:
 
 
 class Part(str, Enum):
-    """What is proved: that a rule fires on facts that are sick, or that a guard stops a probe that is."""
+    """What is proved: that a rule fires on faulty facts, or that a guard stops a faulty probe."""
 
     RULE = "rule"
     GUARD = "guard"
@@ -103,7 +102,7 @@ class Part(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """One thing that was tried: the rule's id or the guard's name, whether it held, and what came of it."""
+    """One attempt: the rule's id or the guard's name, whether it passed, and the details."""
 
     name: str
     part: Part
@@ -113,7 +112,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTest:
-    """All that was tried. ``held`` is true where everything held."""
+    """All attempts. ``held`` is true if all passed."""
 
     tool: Tool
     held: bool
@@ -122,7 +121,7 @@ class SelfTest:
 
 
 class Compatibility(str, Enum):
-    """The answer in one word. ``limited`` works, with a named restriction; ``unknown`` is what no row states."""
+    """The answer in one word. ``limited`` works, with a stated restriction; ``unknown`` has no row."""
 
     COMPATIBLE = "compatible"
     LIMITED = "limited"
@@ -131,7 +130,7 @@ class Compatibility(str, Enum):
 
 
 class Change(str, Enum):
-    """What kind of change an alternative is, the smallest first; ``none`` is the subject as it stands."""
+    """The kind of change an alternative is, the smallest first; ``none`` is the unchanged subject."""
 
     NONE = "none"
     WHEEL = "wheel"
@@ -146,7 +145,7 @@ class Change(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One thing that the answer rests on; ``source`` is that of the row, empty where no row states it."""
+    """One reason for the answer; ``source`` is that of the row, empty if no row states it."""
 
     text: str
     verdict: Compatibility
@@ -156,10 +155,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Something that would work instead: what changes, in words and in kind, what it is then, and what to type.
+    """Something that would work instead: the change, in words and in kind, its result, the commands.
 
-    ``steps`` says in sentences what has to be done by hand, and what would do as well as the commands; ``keeps`` what
-    stays as it is, ``not_first`` why a smaller change comes before it.
+    ``steps`` are sentences about manual steps and alternatives to the commands; ``keeps`` is what stays unchanged,
+    ``not_first`` why a smaller change comes before it.
     """
 
     change: str
@@ -174,7 +173,7 @@ class Alternative:
     needs_reboot: bool = False
 
     def __post_init__(self) -> None:
-        """Keep what is to be done by hand out of the commands, and say what these need."""
+        """Move manual steps out of the commands, and state what the commands need."""
         typed, by_hand = apart(self.commands)
         object.__setattr__(self, "needs_root", any("sudo " in one for one in typed))
         object.__setattr__(self, "needs_reboot", REBOOT in typed)
@@ -184,7 +183,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotTaken:
-    """A kind of change that was tried and would not help, with why."""
+    """A kind of change that was tried and would not help, and why."""
 
     kind: Change
     because: str
@@ -192,9 +191,9 @@ class NotTaken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixAnswer:
-    """The answer to one question: ``subject`` as it was typed, ``meant`` as it was understood, what was ``given``.
+    """The answer to one question: the ``subject`` as typed, ``meant`` as understood, and what was ``given``.
 
-    ``alternatives`` has what would work, the smallest change first; ``not_taken`` what would not help.
+    ``alternatives`` are what would work, the smallest change first; ``not_taken`` what would not help.
     """
 
     subject: str
@@ -208,9 +207,9 @@ class MatrixAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixPart:
-    """One part of a table: its columns, and its rows as texts, each with the source and the day it was checked.
+    """One part of a table: its columns and its rows as texts, each with the source and the day it was checked.
 
-    ``left`` is how many rows were left out, where only the newest are shown.
+    ``left`` is how many rows were omitted when only the newest are shown.
     """
 
     table: str
@@ -225,7 +224,7 @@ class MatrixPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixTables:
-    """What the matrix states of one component; ``left`` are the parts that were left out of a short answer."""
+    """What the matrix states about one component; ``left`` are the parts omitted from a short answer."""
 
     subject: str
     component: str
@@ -235,7 +234,7 @@ class MatrixTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
-    """One row that the index tells otherwise than the matrix; ``was`` is None for a row that is new."""
+    """A row for which the index and the matrix disagree; ``was`` is None for a new row."""
 
     table: str
     part: str
@@ -246,9 +245,9 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixUpdate:
-    """What the package index says of the rows that follow from its wheels: how many agree, and which do not.
+    """How many rows derived from wheels agree with the package index, and which do not.
 
-    Or which data is used from now on, ``data``, by its day, where a bundle of it was installed or taken away.
+    Or ``data``, the day of the data in use from now on, after a bundle was installed or removed.
     """
 
     asked: tuple[str, ...]

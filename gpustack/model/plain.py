@@ -1,4 +1,4 @@
-"""Our types as JSON, and what somebody names, read up to a bound: it may be endless, or a device."""
+"""Our types as JSON, and named files read up to a limit, since they may be endless or a device."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ SCHEMAS = {
     "Matchings": "gpustack.fleet-plan/1",
     "History": "gpustack.fleet-since/1",
 }
-MOST_BYTES = 130_000_000  # of text: logs are as long as this
+MOST_BYTES = 130_000_000  # of text; logs can be this long
 MOST_JSON, MOST_VALUES = 32_000_000, 2_000_000  # letters and values of JSON; one value costs up to 100 bytes of memory
 
 
 def plain(value: object) -> object:
-    """Return dictionaries, lists and plain values for our types.
+    """Return our types as dictionaries, lists and plain values.
 
-    A trailing underscore of a field is dropped, a property is a key too, and the largest types name their schema.
-    What JSON cannot say becomes what it can: a number that is none is null, half a surrogate pair a question mark.
+    A field's trailing underscore is dropped, properties become keys, and the top-level types name their schema. What
+    JSON cannot represent is replaced: NaN and infinity by null, half a surrogate pair by a question mark.
     """
     if isinstance(value, Enum):
         return value.value
@@ -58,13 +58,13 @@ def plain(value: object) -> object:
 def render(value: object) -> str:
     """Return the JSON text of a report or snapshot, ending with a newline.
 
-    It is ASCII: every output can take it, and nothing in it can steer a terminal.
+    It is ASCII, so every output can take it and nothing in it can control a terminal.
     """
     return json.dumps(plain(value), indent=1, allow_nan=False).replace("\x7f", "\\u007f") + "\n"
 
 
 def _keys(value: object) -> dict[str, object]:
-    """Return keys and values of one of our types, in the order of its fields, after what it is and is called."""
+    """Return the keys and values of one of our types, in the order of its fields, preceded by its schema and kind."""
     kind = type(value)
     schema = {"schema": SCHEMAS[kind.__name__]} if kind.__name__ in SCHEMAS else {}
     told = {name: getattr(value, name) for name, held in vars(kind).items() if isinstance(held, property)}
@@ -77,14 +77,14 @@ def _text(text: str) -> str:
 
 
 def json_text(path: Path) -> str:
-    """Return the text of a file of JSON; raises InputError where it cannot be read, or holds more than we decode."""
+    """Return the text of a JSON file; raises InputError if it cannot be read or exceeds the decoding limits."""
     held = text(path, MOST_JSON)
     measure(held, str(path))
     return held
 
 
 def measure(json: str, origin: str) -> None:
-    """Raise InputError, naming the origin, for JSON that is too much to decode: nothing is decoded to find out."""
+    """Raise InputError, naming the origin, for JSON that is too large to decode, without decoding it."""
     if len(json) > MOST_JSON:
         raise InputError(f"{origin}: more than {MOST_JSON // 1_000_000} MB of JSON is too much to read")
     if len(json) > MOST_VALUES and sum(map(json.count, ",[{")) > MOST_VALUES:
@@ -92,7 +92,7 @@ def measure(json: str, origin: str) -> None:
 
 
 def text(path: Path, most: int = MOST_BYTES) -> str:
-    """Return the text of a file; raises InputError where it cannot be read, is too long or is not UTF-8."""
+    """Return the text of a file; raises InputError if it cannot be read, is too long or is not UTF-8."""
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)

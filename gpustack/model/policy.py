@@ -1,6 +1,6 @@
 """A policy and the check against it.
 
-A field's key in the file is its name with hyphens, and what it means stands beside it for the schema of editors.
+A field's key in the file is its name with hyphens; its description is for the schema that editors use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _key(about: str, **schema: object) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpus:
-    """How many GPUs there must be, and of which kind every one of them must be."""
+    """How many GPUs there must be, and of which kind each must be."""
 
     count: int | str = field(
         default=">=1", metadata=_key('How many: a number (0 for none; more are a warning), or a range such as ">=4".')
@@ -43,7 +43,7 @@ class Gpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
-    """A finding that counts as a note until a day, and why."""
+    """A finding that counts as a note until a given day, and why."""
 
     finding: str = field(metadata=_key("The id or the key of a finding; * stands for anything.", minLength=1))
     reason: str = field(metadata=_key("Why it may be ignored.", minLength=1))
@@ -52,7 +52,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raised:
-    """A finding that weighs more here than it does elsewhere, and why."""
+    """A finding that is more severe here than elsewhere, and why."""
 
     finding: str = field(metadata=_key("The id or the key of a finding; * stands for anything.", minLength=1))
     reason: str = field(metadata=_key("Why it weighs more here.", minLength=1))
@@ -65,7 +65,7 @@ class Raised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What the quick bench must reach, by benchmark; an id goes before a pattern, the first that fits before others."""
+    """What the quick bench must reach, by benchmark; an id takes precedence over patterns, then the first match."""
 
     least: Mapping[str, float] = field(
         default_factory=dict, metadata=_key("The least part of the physical limit: 0.85 is 85 %.", **_SHARES)
@@ -80,7 +80,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InUse:
-    """What others may do on the GPUs when the check begins."""
+    """What others may use of the GPUs when the check begins."""
 
     memory_mib: int | None = field(
         default=None, metadata=_key("The most memory in use on any GPU, in MiB.", type="integer", minimum=0)
@@ -92,7 +92,7 @@ class InUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Golden:
-    """The machine as it was when it was good, and what may differ from it."""
+    """The machine in a known-good state, and what may differ from it."""
 
     snapshot: str | None = field(default=None, metadata=_key("A file of gpustack snapshot.", type="string"))
     may_differ: tuple[str, ...] = field(
@@ -127,8 +127,8 @@ class Policy:
 class HealthClass(str, Enum):
     """Whose fault it is, for a scheduler to act on.
 
-    ``bad-host``: take the job elsewhere. ``bad-environment``: the change that is being tested is at fault.
-    ``degraded``: it works, with limits. ``unknown``: too little could be seen to say so.
+    ``bad-host``: run the job elsewhere. ``bad-environment``: the change under test is at fault. ``degraded``: it works,
+    with limits. ``unknown``: not enough could be checked.
     """
 
     OK = "ok"
@@ -140,10 +140,10 @@ class HealthClass(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """One rule of the policy against what was found. ``ok`` is None where it could not be seen or does not apply.
+    """The outcome of one rule of the policy. ``ok`` is None if it could not be checked or does not apply.
 
-    ``place`` is the line of the policy that asks for it, as file:line; ``whose`` the class that a failure means, and
-    ``ok`` where nothing can fail: then no ``ok`` means that the rule does not apply.
+    ``place`` is the line of the policy that asks for it, as file:line; ``whose`` is the class that a failure means, or
+    ``ok`` if the rule cannot fail; without ``ok`` the rule then does not apply.
     """
 
     rule: str
@@ -155,18 +155,18 @@ class Held:
 
     @property
     def unseen(self) -> bool:
-        """Tell whether nobody could see if it is kept."""
+        """Return whether the rule could not be checked."""
         return self.ok is None and self.whose is not HealthClass.OK
 
     @property
     def warns(self) -> bool:
-        """Tell whether it is not kept in a way that limits nothing: more GPUs than were asked for."""
+        """Return whether it is violated without limiting anything: more GPUs than required."""
         return self.ok is False and self.whose is HealthClass.DEGRADED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport(Report):
-    """A report and a quick bench, held against a policy; ``class_`` decides, ``why`` is the sentence behind it."""
+    """A report and a quick bench, compared with a policy; ``class_`` decides, ``why`` is the sentence behind it."""
 
     class_: HealthClass
     why: str = ""

@@ -1,4 +1,4 @@
-"""Decoded JSON and TOML as our types: the types of a dataclass's fields say how its values are read."""
+"""Decoded JSON and TOML converted to our types: the types of a dataclass's fields say how values are read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin
 from gpustack.model.command import NOTHING, Command, reread
 from gpustack.model.facts import JsonValue
 
-MOST_DEPTH = 100  # of values in values; facts have a dozen
-MOST_NUMBER = 2**70  # beyond the largest of a machine's, and small enough to be counted with in any way
+MOST_DEPTH = 100  # levels of nesting; facts have a dozen
+MOST_NUMBER = 2**70  # above the largest number of any machine, and small enough for any arithmetic
 KINDS: Mapping[type, str] = {
     str: "is not text",
     int: "is not a whole number",
@@ -37,20 +37,20 @@ class MisfitError(ValueError):
 
 
 def made(said: object, kind: type[Made]) -> Made:
-    """Return one of our types from decoded JSON or TOML; raises MisfitError, a ValueError, where they do not fit.
+    """Return one of our types from decoded JSON or TOML; raises MisfitError, a ValueError, if they do not fit.
 
-    Keys that are not known are passed over; a key that is missing has the usual value of its field, if there is one.
+    Unknown keys are ignored; a missing key gets the field's default, if it has one.
     """
     return cast("Made", reader(kind)(said))  # type: ignore[arg-type]  # a class can be a key
 
 
 def key(name: str, read: Reader | None = None) -> Mapping[str, object]:
-    """Return what a field says of itself that is called otherwise in the file, or read in a way of its own."""
+    """Return the metadata of a field that has another name in the file or is read in its own way."""
     return {"key": name, "read": read}
 
 
 def whole(read: Reader) -> Mapping[str, object]:
-    """Return what a field says of itself that is made of the whole object or row."""
+    """Return the metadata of a field that is made from the whole object or row."""
     return {"whole": read}
 
 
@@ -101,7 +101,7 @@ def _parsed(kind: Any) -> Reader:  # noqa: ANN401 - any type with ``parse``
 
 
 def _listed(made_of: type, inside: tuple[Any, ...]) -> Reader:
-    """Return the reader of a list: of any length, or of as many members as the hint names."""
+    """Return the reader of a list: of any length, or with as many members as the hint names."""
     kinds = [reader(one) for one in inside if one is not Ellipsis]
 
     def read(said: object) -> object:
@@ -132,7 +132,7 @@ def _mapped(name: Any, value: Any) -> Reader:  # noqa: ANN401 - hints
 
 def _record(kind: type) -> Reader:
     owners = [one for one in reversed(kind.__mro__) if "__annotations__" in vars(one)]
-    # As ``typing.get_type_hints`` does, but most words are the same in all of a module.
+    # Like ``typing.get_type_hints``, but most words are the same throughout a module.
     hints = {name: _meant(text, one.__module__) for one in owners for name, text in one.__annotations__.items()}
     held = {one: _reader_of(one, hints[one.name]) for one in fields(kind) if one.init}
     wholes = [(one.name, read) for one, read in held.items() if "whole" in one.metadata]
@@ -167,7 +167,7 @@ def _key(one: Field[Any]) -> str:
 
 
 def _reader_of(one: Field[Any], hint: Any) -> Reader:  # noqa: ANN401 - a hint
-    """Return how the value of a field is read; null is the usual text where there is one."""
+    """Return how the value of a field is read; null becomes the default text if there is one."""
     convert: Reader = one.metadata.get("whole") or one.metadata.get("read") or reader(hint)
     if hint is not str or one.default is MISSING:
         return convert
@@ -175,7 +175,7 @@ def _reader_of(one: Field[Any], hint: Any) -> Reader:  # noqa: ANN401 - a hint
 
 
 def _placed(convert: Reader, said: object, place: str) -> Any:  # noqa: ANN401 - what the reader makes
-    """Return what a reader makes of a value; where it does not fit, the error says the place too."""
+    """Return the converted value; if it does not fit, the error includes the place."""
     try:
         return convert(said)
     except MisfitError as error:
@@ -189,9 +189,9 @@ def _misfit(kind: type) -> Any:  # noqa: ANN401 - it never returns
 
 
 def frozen(value: object, depth: int = MOST_DEPTH) -> JsonValue:
-    """Return decoded JSON as facts hold it: lists are tuples, numbers that nobody can count with are null.
+    """Return decoded JSON as facts store it: lists become tuples, NaN, infinite and huge numbers null.
 
-    Raises RecursionError where it is nested too deeply.
+    Raises RecursionError if it is nested too deeply.
     """
     if not depth:
         raise RecursionError

@@ -11,7 +11,7 @@ from gpustack.model.facts import Component, Host, JsonValue, Layer, Strength, Un
 
 
 class Severity(str, Enum):
-    """How much a finding weighs. ``unknown`` is something that had to be seen and could not."""
+    """The severity of a finding. ``unknown`` is something that had to be checked and could not be."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -20,7 +20,7 @@ class Severity(str, Enum):
 
 
 class Kept(str, Enum):
-    """Whether a contract between two components is kept; ``limited`` works, with a named restriction."""
+    """Whether a contract between two components is fulfilled; ``limited`` works, with a stated restriction."""
 
     OK = "ok"
     LIMITED = "limited"
@@ -29,7 +29,7 @@ class Kept(str, Enum):
 
 
 class Confidence(str, Enum):
-    """How sure a finding is of its cause."""
+    """How certain the cause of a finding is."""
 
     CERTAIN = "certain"
     LIKELY = "likely"
@@ -47,7 +47,7 @@ class Health(str, Enum):
 
 
 class Purpose(str, Enum):
-    """What the machine is for: severity depends on it (a missing compiler matters only to who builds)."""
+    """What the machine is for. Severity depends on it: a missing compiler matters only to those who build."""
 
     TRAIN = "train"
     INFER = "infer"
@@ -57,11 +57,11 @@ class Purpose(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Because:
-    """One fact that a finding rests on, where it was read, and how it was learnt."""
+    """One fact that a finding rests on, where it was read, and how it was obtained."""
 
     component: str
     fact: str
-    value: JsonValue = field(hash=False)  # a table where a report of somebody else's holds one
+    value: JsonValue = field(hash=False)  # a table if a third-party report has one
     source: str = ""
     strength: Strength = Strength.MEASURED
 
@@ -78,7 +78,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fix:
-    """What to do: a sentence, the commands, what they need, and the command that shows that it worked."""
+    """What to do: a sentence, the commands, what they need, and the command that checks the result."""
 
     text: str
     commands: tuple[Command, ...] = ()
@@ -87,9 +87,9 @@ class Fix:
     verify: Command | None = None
 
     def __post_init__(self) -> None:
-        """Say in the text what is to be done by hand, what would do as well, and what each blank is for.
+        """Add to the text the manual steps, the alternatives, and what each blank is for.
 
-        What needs a restart ends with it.
+        If a restart is needed, the text ends with it.
         """
         typed, by_hand = apart(self.commands)
         if self.needs_reboot and REBOOT not in typed and any(one.startswith("sudo ") for one in typed):
@@ -102,7 +102,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing concluded. ``key`` is unique (id, or id@instance); ``caused_by`` is the key of what is behind it."""
+    """One conclusion. ``key`` is unique (id, or id@instance); ``caused_by`` is the key of its cause."""
 
     id: str
     severity: Severity
@@ -119,13 +119,13 @@ class Finding:
 
     @property
     def key(self) -> str:
-        """The finding's own name in this report."""
+        """The unique name of the finding in this report."""
         return f"{self.id}@{self.instance}" if self.instance else self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Similar:
-    """A recorded machine that is like this one: the thread that describes it, and the finding that it had."""
+    """A similar recorded machine: the thread that describes it, and the finding that it had."""
 
     source: str
     cause: str
@@ -133,7 +133,7 @@ class Similar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decide:
-    """What settles whether a candidate is the cause: a sentence, and the commands whose output shows it."""
+    """How to decide whether a candidate is the cause: a sentence, and the commands whose output shows it."""
 
     text: str
     commands: tuple[Command, ...] = ()
@@ -141,7 +141,7 @@ class Decide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A likely cause that nothing proves: a finding's id, its share of the whole likelihood, and what speaks for it."""
+    """A likely cause without proof: a finding's id, its share of the total likelihood, and what supports it."""
 
     id: str
     title: str
@@ -153,9 +153,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """What one component (in one Python, its ``environment``) needs of another, and whether that is what it got.
+    """What one component (in one Python, its ``environment``) needs from another, and whether it gets it.
 
-    ``finding`` is the key of the finding that a broken one yields.
+    ``finding`` is the key of the finding that a broken contract yields.
     """
 
     from_: str
@@ -171,7 +171,7 @@ class Contract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The whole in one word, its causes (most likely first), and what works in the chosen Python."""
+    """The verdict in one word, its causes (most likely first), and what works in the chosen Python."""
 
     status: Health
     root_causes: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentVerdict:
-    """What works in one Python: component id to true, false, or null where nobody can say."""
+    """What works in one Python: component id to true, false, or null if unknown."""
 
     python: str
     kind: str
@@ -191,7 +191,7 @@ class EnvironmentVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """Which gpustack made this, with which matrix."""
+    """The version of gpustack that made this, and of its matrix."""
 
     name: str
     version: str
@@ -200,7 +200,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that the doctor says of one machine."""
+    """The doctor's report on one machine."""
 
     tool: Tool
     host: Host

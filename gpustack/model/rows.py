@@ -13,7 +13,7 @@ from gpustack.model.versions import ComputeCapability, CudaVersion, DriverReleas
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Stated:
-    """One row of a table; ``str`` of it is what it states, ``origin`` the file and the part that it was read from."""
+    """One row of a table; its ``str`` is what it states, ``origin`` the file and the part that it was read from."""
 
     origin: str
     source: str
@@ -31,17 +31,17 @@ class Stated:
 
     @property
     def stated(self) -> Mapping[str, object]:
-        """Where it comes from, for a row of another type that follows from it."""
+        """Return the source and date, for a row of another type that is derived from this one."""
         return {"origin": self.origin, "source": self.source, "checked": self.checked}
 
     @property
     def part(self) -> str:
-        """The part of the file that the row is in."""
+        """The part of the file that contains the row."""
         return self.origin.partition(".")[2]
 
 
 def driver(text: str) -> DriverRelease:
-    """Return the driver release that a row names; a bare branch (570) is every release of it."""
+    """Return the driver release that a row names; a bare branch (570) stands for all its releases."""
     found = DriverRelease(int(text)) if text.isdecimal() else DriverRelease.parse(text)
     if found is None:
         raise ValueError(f"{text!r} is not a driver release")
@@ -49,23 +49,22 @@ def driver(text: str) -> DriverRelease:
 
 
 def spelt(release: DriverRelease) -> str:
-    """Return a driver release as its row has it."""
+    """Return a driver release as its row writes it."""
     return str(release) if (release.minor, release.patch) != (0, 0) else str(release.branch)
 
 
 def hexadecimal(text: str) -> int:
-    """Return a number of PCI, such as 2204."""
+    """Return a hexadecimal PCI number, such as 2204."""
     return int(text, 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Architecture(Stated):
-    """One GPU architecture: who can compile for it and run it, and what one SM does in a clock.
+    """One GPU architecture: what compiles for it and runs it, and what one SM does per clock.
 
     ``rates`` are dense operations per clock and SM by data type (fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4), empty
-    where no row states them; ``mma`` is the part of each that mma.sync alone reaches, ``level2`` the bytes a clock that
-    the second-level cache gives; ``efficiency`` is what a good library reaches of the ceiling, (low, high) by benchmark
-    id.
+    if no row states them; ``mma`` is the share of each that mma.sync alone reaches, ``level2`` the bytes per clock of
+    the second-level cache; ``efficiency`` is what a good library reaches of the ceiling, (low, high) by benchmark id.
     """
 
     capability: ComputeCapability = field(metadata=key("cc"))
@@ -88,13 +87,13 @@ class Architecture(Stated):
     efficiency: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def rates_of(self, product: str) -> Mapping[str, float]:
-        """Return the rates of this product: some (GeForce, L40) have half of what their architecture can do."""
+        """Return the rates of this product: some (GeForce, L40) have half those of their architecture."""
         if _names(self.no_tensor_cores, product):
             return {name: rate for name, rate in self.rates.items() if name in {"fp64", "fp32"}}
         return {**self.rates, **self.halved} if _names(self.half_rate, product) else self.rates
 
     def tensor_cores_of(self, product: str) -> int | None:
-        """Return the generation of the tensor cores of this product, or None where it has none (GTX 1650) or no row."""
+        """Return the tensor core generation of this product; None if it has none (GTX 1650) or no row."""
         return None if _names(self.no_tensor_cores, product) else self.tensor_cores
 
     def __str__(self) -> str:
@@ -108,7 +107,7 @@ def _names(words: tuple[str, ...], product: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Flavour(Stated):
-    """Whether the open and the closed kernel module can run these architectures, and the first branch with both."""
+    """Whether the open and the proprietary kernel module support these architectures; the first branch with both."""
 
     archs: tuple[str, ...]
     open: str
@@ -121,7 +120,7 @@ class Flavour(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ArchSpan(Stated):
-    """The first and the last driver branch that runs an architecture; None: no such end."""
+    """The first and the last driver branch that support an architecture; None: no such limit."""
 
     arch: str
     first: int | None = None
@@ -134,7 +133,7 @@ class ArchSpan(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PciRange(Stated):
-    """PCI device numbers of NVIDIA, both ends included, that are GPUs of one architecture."""
+    """NVIDIA's PCI device numbers of GPUs of one architecture, both ends included."""
 
     first: int = field(metadata=key("first", hexadecimal))
     last: int = field(metadata=key("last", hexadecimal))
@@ -146,7 +145,7 @@ class PciRange(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Memory(Stated):
-    """The kind of memory of the products whose names have these words."""
+    """The memory type of products whose names contain these words."""
 
     match: tuple[str, ...]
     type: str

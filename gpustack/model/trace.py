@@ -11,13 +11,13 @@ from gpustack.model.difference import BatchTime, Check, Crossover, Launching, Ov
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Tool
 
-LINK = "link"  # the track of what is copied between host and GPU
-CHECKED = "computed in float64 and compared"  # the figure of step 7 that is no copy
-WARP = 32  # threads; so on every GPU of NVIDIA (CUDA C++ Programming Guide, "Hardware Multithreading")
+LINK = "link"  # the track of copies between host and GPU
+CHECKED = "computed in float64 and compared"  # the figure of step 7 that is not a copy
+WARP = 32  # threads; the same on every NVIDIA GPU (CUDA C++ Programming Guide, "Hardware Multithreading")
 
 
 class State(str, Enum):
-    """What became of a step. ``needs-gpu`` was not tried since there is none; ``skipped`` for any other reason."""
+    """The outcome of a step. ``needs-gpu`` was not tried without a GPU; ``skipped`` for any other reason."""
 
     DONE = "done"
     SKIPPED = "skipped"
@@ -26,7 +26,7 @@ class State(str, Enum):
 
 
 class Bound(str, Enum):
-    """What would limit a layer at best: memory, arithmetic units, or the start of its kernel, if that takes longer."""
+    """What limits a layer at best: memory, arithmetic units, or the launch of its kernel if that takes longer."""
 
     MEMORY = "memory"
     COMPUTE = "compute"
@@ -44,9 +44,9 @@ class Ground(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured number of a step, such as the bandwidth of a copy; ``ceiling`` is its limit, in the same unit.
+    """One measured figure of a step, such as the bandwidth of a copy; ``ceiling`` is its limit, in the same unit.
 
-    ``note`` says how it was measured where that is not plain from its name.
+    ``note`` says how it was measured if its name does not.
     """
 
     name: str
@@ -58,12 +58,12 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """The part of the limit that was reached, where there is a limit."""
+        """The share of the limit that was reached, if there is a limit."""
         return self.value / self.ceiling if self.ceiling else None
 
     @property
     def limit(self) -> float | None:
-        """The physical limit where it is known, else what was measured to be possible."""
+        """The physical limit if it is known, otherwise the measured maximum."""
         return self.ceiling or self.value or None
 
 
@@ -71,7 +71,7 @@ class Figure:
 class Loaded:
     """One link of the chain from the script down to the kernel: what it is, at which layer, from which file.
 
-    ``missing`` says why there is nothing, where the chain ends.
+    ``missing`` says why there is nothing at the end of the chain.
     """
 
     layer: Layer
@@ -83,9 +83,9 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One of the seven steps. ``seconds`` is its part of the one pass; repeats for figures are outside of it.
+    """One of the seven steps. ``seconds`` is its share of the single pass, excluding repeats for figures.
 
-    ``why`` says why it failed or was left out, or what is to be seen in it; ``libraries`` are those that did it.
+    ``why`` says why it failed or was skipped, or what it shows; ``libraries`` are those that did it.
     """
 
     number: int
@@ -120,33 +120,33 @@ class TensorLayer:
 
     @property
     def ratio(self) -> float | None:
-        """The part of the limit that was reached, where there is a limit."""
+        """The share of the limit that was reached, if there is a limit."""
         return self.least_seconds / self.seconds if self.least_seconds and self.seconds else None
 
     @property
     def intensity(self) -> float:
-        """Operations for each byte that is read or written: the arithmetic intensity."""
+        """Operations per byte read or written: the arithmetic intensity."""
         moved = self.bytes_read + self.bytes_written
         return self.flops / moved if moved else 0.0
 
     @property
     def tflops(self) -> float | None:
-        """The operations a second that were reached, in 10^12."""
+        """The rate reached, in 10^12 operations per second."""
         return self.flops / self.seconds / 1e12 if self.seconds else None
 
     @property
     def gigabytes_a_second(self) -> float | None:
-        """The bytes a second that were read and written, in 10^9."""
+        """The bandwidth reached, reads and writes, in 10^9 bytes per second."""
         return (self.bytes_read + self.bytes_written) / self.seconds / 1e9 if self.seconds else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelLaunch:
-    """One kernel as it was started. What nobody tells (a library's grid) is None, never guessed.
+    """One kernel launch. What is not reported (a library's grid) is None, never guessed.
 
-    Shared memory is in bytes for each block; ``occupancy`` is the part of a multiprocessor's warps that can be
-    resident, ``waves`` how often the grid fills all multiprocessors. ``made_by`` is NVRTC, the driver's PTX compiler or
-    a library.
+    Shared memory is in bytes per block; ``occupancy`` is the share of a multiprocessor's warps that can be resident,
+    ``waves`` how often the grid fills all multiprocessors. ``made_by`` is NVRTC, the driver's PTX compiler or a
+    library.
     """
 
     name: str
@@ -166,17 +166,17 @@ class KernelLaunch:
 
     @property
     def blocks(self) -> int | None:
-        """How many blocks the grid has."""
+        """The number of blocks in the grid."""
         return math.prod(self.grid) if self.grid else None
 
     @property
     def threads(self) -> int | None:
-        """How many threads a block has."""
+        """The number of threads in a block."""
         return math.prod(self.block) if self.block else None
 
     @property
     def warps(self) -> int | None:
-        """How many warps a block has."""
+        """The number of warps in a block."""
         return -(-math.prod(self.block) // WARP) if self.block else None
 
 
@@ -184,7 +184,7 @@ class KernelLaunch:
 class Moment:
     """Something with a beginning and an end on a track of the timeline: host, stream 1, stream 2, link ...
 
-    ``begin`` counts from the beginning of the trace, in seconds. ``step`` is the step that it belongs to.
+    ``begin`` counts from the start of the trace, in seconds. ``step`` is the step it belongs to.
     """
 
     track: str
@@ -197,9 +197,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """The step at which a stack fails, the finding behind it, why it is this step, and what to type next.
+    """The step at which a stack fails, the finding that causes it, why it is this step, and the next command.
 
-    Where it does not ``fail``, the step is done all the same, slower or with limits.
+    If it does not ``fail``, the step still completes, more slowly or with limits.
     """
 
     step: int
@@ -213,7 +213,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The model that was followed. ``precision`` is that of weights and tensors; bytes are in this precision."""
+    """The model that was followed. ``precision`` applies to weights and tensors; bytes are in this precision."""
 
     name: str
     size: str
@@ -230,7 +230,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processor:
-    """The CPU that ran the model: its name, the threads that may be used, and the library that multiplies for numpy."""
+    """The CPU that ran the model: its name, the threads available, and the library that numpy multiplies with."""
 
     name: str
     threads: int
@@ -240,12 +240,11 @@ class Processor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Everything that was seen of one model on its way through the machine.
+    """Everything recorded about one model on its way through the machine.
 
-    ``wall_seconds`` is the time of the seven steps as one pass; that of a child is
-    taken by its parent's clock. ``cpu_layers`` are the layers as the CPU ran them beside the GPU, ``batches`` the
-    times of other batches. ``stop`` is where the stack fails, ``says`` the whole in a sentence; ``interrupted`` is
-    "Ctrl-C", or what ended it.
+    ``wall_seconds`` is the time of the seven steps as one pass; a child's is measured by its parent's clock.
+    ``cpu_layers`` are the layers as the CPU ran them beside the GPU, ``batches`` the times of other batches. ``stop``
+    is where the stack fails, ``says`` a summary sentence; ``interrupted`` is "Ctrl-C", or what ended it.
     """
 
     tool: Tool

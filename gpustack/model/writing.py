@@ -1,12 +1,12 @@
-"""Every file that gpustack writes, written whole: who reads it finds the old file or the new one, never half of one.
+"""Every file that gpustack writes is written atomically: readers find the old file or the new one, never half of one.
 
-A file is made beside its place (``.gpustack-…``), flushed to the disk and moved there; it keeps the mode and, where the
-user may give it, the owner of the one that it replaces. A symbolic link stays, and what it points to is replaced. What
-is no regular file is written to as it is: a pipe, a terminal, ``/dev/null``; so is a descriptor that we were started
-with (``/dev/stdout``, ``/dev/fd/3``), whose file others may be writing to as well.
+A file is created beside its target (``.gpustack-…``), flushed to disk and moved there; it keeps the mode and, if
+permitted, the owner of the one it replaces. A symbolic link stays, and its target is replaced. Anything but a regular
+file is written to directly: a pipe, a terminal, ``/dev/null``, and a descriptor that we were started with
+(``/dev/stdout``, ``/dev/fd/3``), whose file others may be writing to as well.
 
-A file in a folder that takes no new one (it belongs to somebody else, or the file is a mount of its own, as containers
-have) is written over, once the room for all of it is reserved: a full disk leaves it as it was.
+If no new file can be created in the folder (it belongs to somebody else, or the file is a mount of its own, as in
+containers), the file is overwritten once the space for all of it is reserved: a full disk leaves it unchanged.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ NO_NEW_FILE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})  
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file, whole or not at all; raises OutputError where that cannot be done.
+    """Write a file, completely or not at all; raises OutputError if that fails.
 
-    The reader of a pipe that has gone away is no error.
+    A pipe whose reader has gone away is not an error.
     """
     data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
@@ -49,7 +49,7 @@ def write(path: Path, content: str | bytes) -> None:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add to the end of a file, all or nothing; raises OutputError where that cannot be done."""
+    """Append to a file, all or nothing; raises OutputError if that fails."""
     try:
         with path.open("ab", buffering=0) as file:
             size = file.tell()
@@ -63,7 +63,7 @@ def append(path: Path, data: bytes) -> None:
 
 
 def _over(path: Path, data: bytes) -> None:
-    """Write what is there already; the kernel judges whether its links may be followed, in /tmp above all."""
+    """Overwrite an existing file; the kernel decides whether its links may be followed, above all in /tmp."""
     dangling = os.O_CREAT * (not path.exists())
     held = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | dangling, 0o666)
     try:
@@ -77,7 +77,7 @@ def _over(path: Path, data: bytes) -> None:
 
 
 def _over_open(path: Path, held: int, data: bytes) -> None:
-    """Replace the open file that the path leads to, or write to it where it is no file."""
+    """Replace the open file that the path leads to, or write to it if it is not a regular file."""
     state, target = os.fstat(held), path.resolve()
     if not stat.S_ISREG(state.st_mode):
         _all(held, data)
@@ -102,7 +102,7 @@ def _over_open(path: Path, held: int, data: bytes) -> None:
 
 
 def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
-    """Write a file beside the target, with the old one's mode and owner, and move it there."""
+    """Write a file beside the target, with the old file's mode and owner, and move it there."""
     made = target.with_name(f".gpustack-{os.urandom(8).hex()}")
     try:
         handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if old else 0o666)
@@ -135,7 +135,7 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _links(path: Path) -> Iterator[Path]:
-    """Yield a path, and what it points to, link by link."""
+    """Yield a path and, link by link, what it points to."""
     for _ in range(MOST_LINKS):
         yield path
         if not path.is_symlink():

@@ -1,8 +1,9 @@
-"""Plugins: what a site or a vendor adds, installed beside gpustack or as a folder, each under its own name.
+"""Plugins: extensions by a site or a vendor, installed beside gpustack or as a folder, each under its own name.
 
 A plugin is a folder with ``plugin.toml``: systems with their probes, facts, rows, messages, findings; ``rules.py`` for
-what no row can say, and ``policies/``. An installed one names its package as an entry point ``gpustack.plugins``. All
-that it brings is called ``NAME/…``, so that it adds and never replaces. One that is wrong is left out whole, and said.
+what no row can say, and ``policies/``. An installed one names its package as an entry point ``gpustack.plugins``.
+Everything in it is called ``NAME/…``, so that it adds and never replaces. An invalid plugin is skipped entirely and
+reported.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ GROUP, FILE, VARIABLE = "gpustack.plugins", "plugin.toml", "GPUSTACK_PLUGINS"
 
 @dataclass(slots=True)
 class Loaded:
-    """What is in use in this process, and why the rest is not."""
+    """The plugins in use in this process, and why others are not."""
 
     plugins: list[Plugin] = field(default_factory=list)
     faults: list[Unseen] = field(default_factory=list)
@@ -36,9 +37,9 @@ LOADED = Loaded()
 
 
 def load(folders: Sequence[str | os.PathLike[str]] | None = None) -> Sequence[str | os.PathLike[str]] | None:
-    """Take in the plugins of these folders, of those that the variable names, and all installed ones, each once.
+    """Load the plugins in these folders, those that the variable names, and all installed ones, each once.
 
-    Return the folders. Raises UsageError for a folder that is no plugin; whatever else is wrong is among the faults.
+    Return the folders. Raises UsageError for a folder that is not a plugin; any other problem is among the faults.
     """
     named = [os.fspath(one) for one in folders or ()]
     for one in named:
@@ -63,23 +64,23 @@ def load(folders: Sequence[str | os.PathLike[str]] | None = None) -> Sequence[st
 
 
 def folders() -> tuple[str, ...]:
-    """Return the folders of the plugins in use, for another process to load."""
+    """Return the folders of the plugins in use, so that another process can load them."""
     return tuple(one for one in LOADED.places if Path(one, FILE).is_file())
 
 
 def noted(facts: Facts) -> Facts:
-    """Return the facts with what could not be taken in: it is not seen, and everything else stands."""
+    """Return the facts with a "not checked" entry for each plugin that could not be loaded."""
     return replace(facts, not_seen=(*facts.not_seen, *LOADED.faults)) if LOADED.faults else facts
 
 
 def policy(path: Path) -> Path:
-    """Return the file of a policy that a plugin calls so (``site/strict``), else the path as it is."""
+    """Return the policy file that a plugin provides under this name (``site/strict``), else the path unchanged."""
     found = (one.policies.get(str(path)) for one in LOADED.plugins)
     return path if path.exists() else next(filter(None, found), path)
 
 
 def listed() -> Iterator[str]:
-    """Yield a line for each plugin, with what it brings, and for each that is left out."""
+    """Yield a line for each plugin, with its contents, and for each that was skipped."""
     for one in LOADED.plugins:
         brings = ", ".join(one.brings) or "it provides nothing"
         yield f"plugin {one.name} {one.version} ({one.origin}): {one.summary}; {brings}"
@@ -104,7 +105,7 @@ def _installed() -> Iterator[tuple[str, Path]]:
 
 
 def _names_some(entry: str) -> bool:
-    """Return whether something that is installed in a folder names plugins."""
+    """Return whether anything installed in a folder declares plugins."""
     try:
         with os.scandir(entry or ".") as held:
             about = [one.path for one in held if one.name.endswith((".dist-info", ".egg-info"))]

@@ -1,4 +1,4 @@
-"""One plugin, read and checked whole before anything of it is used: the same schemas as ours, and its own name."""
+"""One plugin, read and validated completely before use: the same schemas as ours, under its own name."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ ROWS: Mapping[str, tuple[type[Any], str]] = {
     "counts": (Count, "health"),
     "combinations": (KnownBad, "known_bad"),
     "messages": (Pattern, "messages_environment"),
-}  # each kind of row, and the table of ours that it stands beside
+}  # each kind of row, and our table that it extends
 LISTS = frozenset(ENDS)  # of GPUs
 KEYS = ("schema", "name", "version", "summary", "systems", "facts", *ROWS, "findings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(Record):
-    """What a finding of a plugin's rows says, in the form of ours: a block of its own in ``plugin.toml``."""
+    """The text of a finding from a plugin's rows, in our form: a block of its own in ``plugin.toml``."""
 
     id: str
     doc: str
@@ -62,7 +62,7 @@ class Text(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
-    """One plugin, as it was read and found right; rows are kept as they are written, for the matrix to read."""
+    """One valid plugin; rows are kept as written, for the matrix to read."""
 
     name: str
     version: str
@@ -82,7 +82,7 @@ class Plugin:
 
     @property
     def brings(self) -> tuple[str, ...]:
-        """What it brings, counted."""
+        """The number of things it adds, by kind."""
         counted = {
             ("system", "systems"): len(self.systems),
             ("row", "rows"): sum(len(getattr(self, part)) for part in ROWS) - len(self.messages),
@@ -100,7 +100,7 @@ def _system(row: Mapping[str, Any]) -> System:
 
 
 def take(folder: Path, origin: str, others: Sequence[Plugin]) -> tuple[Plugin | None, str]:
-    """Return the plugin of a folder, now in use; None and why, where it is left out."""
+    """Return the plugin in a folder, now in use; None and why, if it is skipped."""
     try:
         plugin = read(folder, origin)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with it costs the plugin, and nothing of ours
@@ -113,7 +113,7 @@ def take(folder: Path, origin: str, others: Sequence[Plugin]) -> tuple[Plugin | 
 
 
 def read(folder: Path, origin: str) -> Plugin:
-    """Return the plugin of a folder, checked; raises ValueError or OSError with what is wrong."""
+    """Return the validated plugin in a folder; raises ValueError or OSError if it is invalid."""
     held = _decoded(folder / "plugin.toml")
     unknown = [one for one in held if one not in KEYS]
     if unknown or held.get("schema") != 1:
@@ -138,7 +138,7 @@ def read(folder: Path, origin: str) -> Plugin:
 
 
 def use(plugin: Plugin) -> None:
-    """Add what a plugin brings to what is asked and judged from now on."""
+    """Add a plugin's contents to what is probed and judged from now on."""
     catalogue.ADDED.extend(plugin.systems)
     rulebook.ADDED.update({one.id: one for one in plugin.rules})
     by_id().update({one.id: one for one in plugin.findings})
@@ -166,7 +166,7 @@ def _decoded(file: Path) -> Mapping[str, Any]:
 
 
 def _placed(system: System, folder: Path) -> System:
-    """Return a system whose probe is named by its whole path; raises ValueError if it is not in the folder."""
+    """Return a system whose probe has its absolute path; raises ValueError if it is not in the folder."""
     probe = Path(folder, system.data["probe"]).resolve()
     if not probe.is_file() or not probe.is_relative_to(folder.resolve()):
         raise ValueError(f"{system.id}: there is no probe {system.data['probe']} in the plugin")
@@ -174,7 +174,7 @@ def _placed(system: System, folder: Path) -> System:
 
 
 def _checked(plugin: Plugin) -> Iterator[Stated | Pattern]:
-    """Yield every row as its type; raises ValueError for a name of someone else, and for a fact without a schema."""
+    """Yield every row as its type; raises ValueError for a name outside the plugin's, or a fact without a schema."""
     rows = [_row(one, part, number) for part in ROWS for number, one in enumerate(getattr(plugin, part))]
     facts = {(one.component, one.path): one for name, held in plugin.facts.items() for one in _facts(name, held)}
     for name in (*(one.id for one in plugin.systems), *plugin.facts, *(one.id for one in plugin.findings)):
@@ -198,7 +198,7 @@ def _names(row: Duty | Count | KnownBad | Pattern) -> tuple[str, ...]:
 
 
 def _matches(pattern: Pattern, facts: Mapping[tuple[str, str], Fact]) -> None:
-    """Raise ValueError for an expression that is none, and for a fact that nobody knows."""
+    """Raise ValueError for an invalid expression, and for an unknown fact."""
     try:
         pattern.compiled()
     except re.error as error:
@@ -209,7 +209,7 @@ def _matches(pattern: Pattern, facts: Mapping[tuple[str, str], Fact]) -> None:
 
 
 def _own(name: str, plugin: Plugin) -> None:
-    """Raise ValueError for a name that is not below the plugin's own."""
+    """Raise ValueError for a name outside the plugin's own prefix."""
     own, _, rest = name.partition("/")
     if own != plugin.name or not NAME.fullmatch(re.sub(r"[._]", "-", rest)):
         raise ValueError(f"{name}: everything in a plugin is called {plugin.name}/…, in lower case")
@@ -230,13 +230,13 @@ def _row(row: JsonValue, part: str, number: int) -> Any:  # noqa: ANN401 - what 
 
 
 def _known(component: str, path: str, own: Mapping[tuple[str, str], Fact]) -> bool:
-    """Return whether a fact is in the plugin's own schema or in ours, whose parts in braces may be any name."""
+    """Return whether a fact is in the plugin's schema or in ours, where a part in braces matches any name."""
     names = re.sub(r"\{[^{}]*\}", "*", path).replace("[]", ".[]").split(".")
     return (component, path) in own or schema.schema(Matrix()).at(component, *names) is not None
 
 
 def _rules(plugin: Plugin, file: Path) -> Iterator[Rule]:
-    """Yield the rules of rules.py, each guarded; raises ValueError for one under another name or without a text."""
+    """Yield the rules in rules.py, each guarded; raises ValueError for a foreign name or a missing text."""
     if not file.is_file():
         return
     names: dict[str, Any] = {"__name__": f"gpustack_plugin_{plugin.name.replace('-', '_')}", "__file__": str(file)}
@@ -249,7 +249,7 @@ def _rules(plugin: Plugin, file: Path) -> Iterator[Rule]:
 
 
 def _held_to(rule: Rule) -> Callable[[Facts, Matrix], tuple[Finding, ...]]:
-    """Return the predicate of a rule that ends in time and yields findings of its own id alone."""
+    """Return the predicate of a rule, limited in time and to findings with its own id."""
 
     def predicate(facts: Facts, matrix: Matrix) -> tuple[Finding, ...]:
         found = tuple(_guarded(lambda: tuple(rule.predicate(facts, matrix)), rule.id))
@@ -263,7 +263,7 @@ def _held_to(rule: Rule) -> Callable[[Facts, Matrix], tuple[Finding, ...]]:
 
 
 def _guarded(call: Callable[[], Any], name: str) -> Any:  # noqa: ANN401 - what is called
-    """Return what is called; raises RuntimeError if that would end the program, TimeoutError where it takes long."""
+    """Return the result of a call; raises RuntimeError if it would end the program, TimeoutError if it is too slow."""
     try:
         with within(time.monotonic() + RULE_SECONDS):
             return call()
