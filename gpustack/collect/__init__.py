@@ -1,1 +1,1 @@
-"""Running probes: programs in children with a time limit each, the Pythons and images to examine, and their results."""
+"""Running probes: child processes with a time limit each, the Pythons and images to examine, and their results."""

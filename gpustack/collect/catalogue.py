@@ -1,4 +1,4 @@
-"""The catalogue of probes, the host library that they are given, and the tasks that ask them."""
+"""The catalogue of probes, the host data they receive, and the tasks that run them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADDED: list[System] = []  # systems of plugins
 
 
 def describe(components: Sequence[Component]) -> Host:
-    """Return the machine in a few words; what no probe saw is None."""
+    """Return a summary of the machine; what no probe observed is None."""
     kernel = next((seen for seen in components if seen.id == "linux-kernel"), None)
     facts = kernel.facts if kernel else {}
     return Host(
@@ -33,7 +33,7 @@ def describe(components: Sequence[Component]) -> Host:
 
 
 def versions(environments: Sequence[Environment], components: Sequence[Component]) -> tuple[Environment, ...]:
-    """Return the environments with the versions that their own Pythons told."""
+    """Return the environments with the versions that their own Pythons reported."""
     python = next((seen for seen in components if seen.id == "python"), None)
     told = {copy.environment: copy.version for copy in python.instances} if python else {}
     return tuple(replace(one, version=told.get(one.python)) for one in environments)
@@ -45,7 +45,7 @@ def _text(value: JsonValue) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """One row: a system of the stack, its probe, and how that is run. ``data`` is the row as the probe gets it."""
+    """One row: a system of the stack, its probe, and how it is run. ``data`` is the row as the probe receives it."""
 
     id: str
     layer: Layer
@@ -60,7 +60,7 @@ class System:
 
 
 def load() -> tuple[System, ...]:
-    """Return every row, in the order of the file, and after them those of plugins."""
+    """Return every row in file order, followed by those of plugins."""
     return (*_shipped(), *ADDED)
 
 
@@ -75,13 +75,13 @@ def _shipped() -> tuple[System, ...]:
 
 
 def question(name: str, seconds: float, **data: object) -> System:
-    """Return a question of our own, asked here as those about systems are, with what its program gets."""
+    """Return a question of our own, asked like those about systems, with its program's input."""
     row = {"id": name, "layer": Layer.ENVIRONMENT, "vendor": "any", "where": "system", "seconds": seconds}
     return replace(system(row), data={"id": name, **data})
 
 
 def system(row: Mapping[str, Any]) -> System:
-    """Return a row of the catalogue; raises KeyError, TypeError or ValueError for what is none."""
+    """Return a row of the catalogue; raises KeyError, TypeError or ValueError for an invalid one."""
     return System(
         id=row["id"],
         layer=Layer(row["layer"]),
@@ -98,10 +98,10 @@ def system(row: Mapping[str, Any]) -> System:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Systems to ask after in one Python: ``argv`` starts it, ``environment`` is its path (None: gpustack's own).
+    """The systems to probe in one Python: ``argv`` starts it, ``environment`` is its path (None: gpustack's own).
 
-    ``path`` is appended to that Python's search path, for the few libraries of ours that a probe may ask; ``more`` is
-    what else the runner of probes is given (the root of an image, and what is known of it).
+    ``path`` is appended to that Python's search path, for the few libraries of ours that a probe may use; ``more`` is
+    further input for the runner of probes (the root of an image, and what is known about it).
     """
 
     argv: tuple[str, ...]
@@ -115,7 +115,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came back for one system: the probe's own answer, or how it failed to give one (``failure``)."""
+    """The reply for one system: the probe's own answer, or how it failed to give one (``failure``)."""
 
     system: System
     environment: str | None
@@ -124,11 +124,11 @@ class Reply:
     asked: bool = True
     deep: bool = False
     seconds: float = 0.0
-    step: str | None = None  # of a trial, at which it died or was ended
+    step: str | None = None  # of a trial, at which it crashed or was killed
 
 
 def line_for(task: Task, systems: Sequence[System]) -> str:
-    """Return what a child is asked: these systems of the task, with the time that what they start may take."""
+    """Return a child's input: the systems of the task, with the time limit for programs they start."""
     most = max(system.seconds for system in systems)
     return json.dumps(
         {

@@ -1,4 +1,4 @@
-"""A file from an address: over HTTPS alone, and bounded in time, size and redirects."""
+"""Download a file: only over HTTPS, and limited in time, size and redirects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECONDS, MOST_REDIRECTS, PIECE = 60.0, 5, 1 << 16
 
 
 class Redirects(HTTPRedirectHandler):
-    """Follows few redirects, and none that leaves HTTPS."""
+    """Follows a few redirects, and none that leaves HTTPS."""
 
     max_redirections = MOST_REDIRECTS
     max_repeats = 1
@@ -39,7 +39,7 @@ class Redirects(HTTPRedirectHandler):
     def redirect_request(  # noqa: PLR0917 - as the library calls it
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        """Return the next request; raises UsageError for an address that is not of HTTPS."""
+        """Return the next request; raises UsageError for an address without HTTPS."""
         with suppress(UsageError):
             return super().redirect_request(req, fp, code, msg, headers, checked(newurl))
         fp.close()
@@ -47,7 +47,7 @@ class Redirects(HTTPRedirectHandler):
 
 
 def checked(address: str) -> str:
-    """Return an address that may be asked; raises UsageError for any other."""
+    """Return an address that may be fetched; raises UsageError for any other."""
     try:
         parts = urlsplit(address)
         fits = parts.scheme == "https" and parts.hostname and parts.username is None and parts.port != 0
@@ -59,9 +59,9 @@ def checked(address: str) -> str:
 
 
 def fetch(address: str, most: int, seconds: float | None = None) -> bytes:
-    """Return what is at an address; raises NothingSeenError where it does not come, InputError where it is too long.
+    """Return the content at an address; raises NothingSeenError if it is unavailable, InputError if it is too long.
 
-    A server that sends a byte now and then is given no more time than one that sends nothing.
+    A server that sends a byte now and then gets no more time than one that sends nothing.
     """
     until = time.monotonic() + (seconds or SECONDS)
     outcome: list[bytes | Exception] = []

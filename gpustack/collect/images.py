@@ -1,12 +1,12 @@
 """The image of a root file system: its Pythons, its files, and the libcuda that it would load.
 
-The loader finds an image's own copy where a variable or ld.so.conf leads to it. NVIDIA's container toolkit puts the one
-in /usr/local/cuda/compat first into the loader's list where it is of a newer branch than the driver. Source:
+The loader finds an image's own copy through a variable or ld.so.conf. NVIDIA's container toolkit puts the copy in
+/usr/local/cuda/compat first in the loader's list if its branch is newer than the driver's. Source:
 NVIDIA/nvidia-container-toolkit, cmd/nvidia-cdi-hook/cudacompat/cudacompat.go (015cc2f), read 2026-11-21.
 
-What lies in the kernel and the driver is asked here. All above, and the Pythons, are looked for below the image's root
-by our own Python. A libcuda that the image brings for forward compatibility takes the driver's place, as it would when
-the container is started.
+The kernel and the driver are probed on this machine. Everything above them, and the Pythons, is searched for below the
+image's root by our own Python. A libcuda that the image contains for forward compatibility replaces the driver's, as it
+would in a running container.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from gpustack.collect.catalogue import System
 
 ELSEWHERE, TOOLKIT = "known folder", "the container toolkit"
-ASKED = ("cu_init", "cu_init_name", "driver_cuda", "kind")  # what the machine's own copy answered
+ASKED = ("cu_init", "cu_init_name", "driver_cuda", "kind")  # what the machine's own copy reported
 REPORT_SECONDS, LEAST_SECONDS = 1.0, 0.5
 ROOTS = ("usr", "lib", "bin")
 BELOW = frozenset({Layer.HARDWARE, Layer.KERNEL, Layer.KERNEL_MODULE, Layer.DRIVER})
-RUNNING = frozenset({"limits"})  # what only a container at work has
+RUNNING = frozenset({"limits"})  # what only a running container has
 USUAL = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 PLACES = {"image": "about", "image-libcuda": "libcuda", "image-pythons": "pythons"}
 NAMELESS = "its files do not say which Python version it is"
@@ -47,7 +47,7 @@ UNTOLD = Unseen(
 
 
 def taken_over(components: Sequence[Component], brought: Mapping[str, JsonValue]) -> tuple[Component, ...]:
-    """Return the components with libcuda as programs of the image meet it; ``brought`` tells which copies it holds."""
+    """Return the components with libcuda as the image's programs load it; ``brought`` are the copies it contains."""
     release = next((DriverRelease.parse(one.version) for one in components if one.id == "nvidia-driver"), None)
     folder, stubs = brought.get("compat_folder"), brought.get("stub_on_path")
     found = [copy for copy in _list(brought.get("copies")) if isinstance(copy, Mapping)]
@@ -70,7 +70,7 @@ def _changed(libcuda: Component, copies: Sequence[Mapping[str, JsonValue]], stub
 
 
 def _placed(copy: Mapping[str, JsonValue], folder: JsonValue, driver: DriverRelease | None) -> Mapping[str, JsonValue]:
-    """Return a copy of the image with how programs would come to it."""
+    """Return a copy in the image with the way in which programs would find it."""
     real, release, note = copy.get("real"), copy.get("release"), copy.get("note")
     own = DriverRelease.parse(release) if isinstance(release, str) else None
     branches = _list(note.get("drivers")) if isinstance(note, Mapping) else ()
@@ -81,14 +81,14 @@ def _placed(copy: Mapping[str, JsonValue], folder: JsonValue, driver: DriverRele
 
 
 def _late(copy: Mapping[str, JsonValue]) -> int:
-    """Return the place of a copy: LD_LIBRARY_PATH, what the toolkit puts first into the loader's list, that list."""
+    """Return a copy's position: LD_LIBRARY_PATH, what the toolkit puts first in the loader's list, then that list."""
     order = ("LD_LIBRARY_PATH", TOOLKIT)
     by = copy.get("found_by")
     return order.index(by) if by in order else len(order) + (by == ELSEWHERE)
 
 
 def _seen(machine: Instance, copies: Sequence[Mapping[str, JsonValue]], stubs: JsonValue) -> Instance:
-    """Return the machine's libcuda among the image's copies; what it answered holds where no other comes first."""
+    """Return the machine's libcuda among the image's copies; its results stay valid if no other comes first."""
     facts = {**machine.facts, "copies": (*copies, *_list(machine.facts.get("copies")))}
     if isinstance(stubs, Mapping):
         facts["stub_on_path"] = stubs
@@ -104,7 +104,7 @@ def _list(value: JsonValue) -> tuple[JsonValue, ...]:
 
 
 def look(folder: Path, variables: Sequence[str], *, timeout: float = 10.0, door: Door | None = None) -> Facts:
-    """Return the facts of an image on this machine; raises UsageError for a folder that is no root of a file system."""
+    """Return the facts of an image on this machine; raises UsageError for a folder that is not a file system root."""
     root = _root(folder)
     door = door or Door()
     begun = door.now()
@@ -134,7 +134,7 @@ def look(folder: Path, variables: Sequence[str], *, timeout: float = 10.0, door:
 
 
 def _root(folder: Path) -> Path:
-    """Return the folder, absolute, where it looks like the root of a file system."""
+    """Return the absolute folder if it looks like the root of a file system."""
     try:
         names = {path.name for path in folder.iterdir()}
     except OSError as error:
@@ -145,7 +145,7 @@ def _root(folder: Path) -> Path:
 
 
 def _image(about: Component, libcuda: Component, root: Path) -> Component:
-    """Return what is known of the image as a whole, with the copies of libcuda that it brings."""
+    """Return what is known about the image itself, with the copies of libcuda that it contains."""
     facts = {**about.facts, "libcuda": libcuda.facts}
     instances = tuple(replace(one, path=str(root), facts=facts) for one in about.instances)
     return replace(about, path=str(root), facts=facts, instances=instances)
@@ -165,7 +165,7 @@ def _system(name: str) -> System:
 
 
 def _here() -> list[Task]:
-    """Return the children that look at this machine: what is under every container."""
+    """Return the children that examine this machine: everything below a container."""
     systems = [one for one in catalogue.load() if one.here and _under(one)]
     environ, path = targets.environment_of(os.environ), tuple(isolation.path())
     return [
@@ -203,7 +203,7 @@ def _task(
 
 
 def _under(system: System) -> bool:
-    """Tell whether a system belongs to the machine under the container, its runtime for containers included."""
+    """Return whether a system belongs to the machine below the container, including its container runtime."""
     return system.layer in BELOW or (system.layer is Layer.CONTAINER and system.id not in RUNNING)
 
 

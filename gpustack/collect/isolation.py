@@ -1,10 +1,9 @@
-"""Where our own code is imported from, here and in children: never from the folder that somebody happens to be in.
+"""Where our own code is imported from, here and in children: never from the current working folder.
 
 Python puts the working folder (``python -m gpustack``) or the script's folder first, and then what PYTHONPATH names,
-all before its own library: a ``json.py`` there would be taken for Python's. So what is before the standard library is
-left out. Where gpustack itself is in one of these folders, they are how it was installed: then they are kept, behind
-the standard library, without the working folder. Nothing but ``os``, ``sys`` and ``time``, which need no path, is
-imported.
+all before its own library: a ``json.py`` there would be taken for Python's. So everything before the standard library
+is dropped. If gpustack itself is in one of these folders, it was installed that way: they are then kept after the
+standard library, without the working folder. Nothing but ``os``, ``sys`` and ``time``, which need no path, is imported.
 """
 
 import os
@@ -42,19 +41,19 @@ def path() -> list[str]:
 
 
 def settle() -> None:
-    """Import from these folders alone from now on."""
+    """Import only from these folders from now on."""
     sys.path[:] = path()
 
 
 def argv(module: str) -> tuple[str, ...]:
-    """Return what starts a module in a Python of its own, isolated: neither variables nor the working folder count."""
+    """Return the command that starts a module in an isolated Python: variables and the working folder are ignored."""
     import json  # noqa: PLC0415 - this module is imported before it is settled where from
 
     return (sys.executable, "-I", "-c", PROGRAM, json.dumps(path()), module)
 
 
 def absolute(environ: "Mapping[str, str]") -> dict[str, str]:
-    """Return the variables of a child: search paths without entries that lead to the working folder."""
+    """Return a child's variables, with search paths stripped of entries that lead to the working folder."""
     kept = dict(environ)
     for name in LISTS:
         entries = kept.pop(name, "").split(os.pathsep)
@@ -64,7 +63,7 @@ def absolute(environ: "Mapping[str, str]") -> dict[str, str]:
 
 
 def here() -> str | None:
-    """Return the working folder, or None where it is deleted."""
+    """Return the working folder, or None if it is deleted."""
     try:
         return os.getcwd()
     except OSError:
@@ -72,9 +71,9 @@ def here() -> str | None:
 
 
 def hold_clock() -> None:
-    """Stop the clock at the last moment that Python can count, where it is beyond that: from April 2262 on.
+    """Stop the clock at the last moment that Python supports, if it is later: from April 2262 on.
 
-    Python raises OverflowError for the time from then on, and to log or to record needs one.
+    Python raises OverflowError for later times, and logging and recording need one.
     """
     try:
         time.time()

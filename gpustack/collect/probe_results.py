@@ -1,4 +1,4 @@
-"""Replies of probes become facts here, and nowhere else: what is malformed is a failed probe, never a crash."""
+"""Replies of probes become facts here and nowhere else: a malformed one is a failed probe, never a crash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpustack.collect.workers import Reply
 
 NAMED = ("key", "version", "build", "path")
-UNSEEN = "not seen"  # the key of what stands for the copies of a Python that could not be looked at
+UNSEEN = "not seen"  # the key of the placeholder for copies in a Python that could not be probed
 BEST = (Status.PRESENT, Status.FAILED, Status.UNKNOWN, Status.ABSENT, Status.NOT_APPLICABLE)
 MOST_TEXT, MOST_DEPTH, MOST_NUMBER = 20_000, 100, 2**70
 MOST_COPIES = 10_000
@@ -22,12 +22,12 @@ MOST_ROWS, MOST_PATH, MOST_OUTCOME = (
     400,
     4096,
     500,
-)  # of what was looked at and called: the runner of probes keeps so many
+)  # paths and calls; the runner of probes keeps as many
 TRIPLE = 3
 MOST_SECONDS = 1e6
-# Errors of a look that no healthy machine gives: input/output, a command that is no program, a folder or a pipe for a
-# file, links in a ring, a file server that has forgotten the file, a transport that is gone; a folder of the kernel's
-# without the kernel; a command that hangs.
+# Errors that never occur on a healthy machine: input/output, a command that is not a program, a folder or pipe in
+# place of a file, circular links, a stale file handle, a broken transport; a kernel folder without the kernel;
+# a command that hangs.
 ODD = re.compile(
     r"(?:\[Errno (?:5|8|21|29|40|107|112|116)\] )?"
     r"((?<=\] )[^\n]+?|not understood: [^\n]+?|nothing is mounted there|no answer)(?:: '[^\n]*)?"
@@ -37,9 +37,9 @@ ODD = re.compile(
 def parse(
     replies: Sequence[Reply], beside: Container[str | None] = ()
 ) -> tuple[tuple[Component, ...], tuple[Unseen, ...]]:
-    """Return one component for each system that was asked after, and what could not be seen on the way.
+    """Return one component for each probed system, and what could not be checked.
 
-    What failed in a Python that stands ``beside`` the chosen one says nothing of the machine.
+    A failure in a Python ``beside`` the chosen one says nothing about the machine.
     """
     by_id: dict[str, list[Reply]] = {}
     for reply in replies:
@@ -49,9 +49,9 @@ def parse(
 
 
 def plain(value: object, depth: int = MOST_DEPTH) -> JsonValue:
-    """Return the value as facts hold it: tuples for lists, text cut to a bound, and nothing that is not JSON.
+    """Return the value as facts store it: tuples for lists, text cut to a limit, and only JSON.
 
-    Raises RecursionError where it is nested too deeply.
+    Raises RecursionError if it is nested too deeply.
     """
     if not depth:
         raise RecursionError("it is nested too deeply")
@@ -69,7 +69,7 @@ def plain(value: object, depth: int = MOST_DEPTH) -> JsonValue:
 
 
 def _component(replies: Sequence[Reply], beside: Container[str | None]) -> Component:
-    """Join the replies of one system from every Python; those of the chosen Python come first, so do its copies."""
+    """Merge the replies for one system from every Python; the chosen Python's replies and copies come first."""
     system = replies[0].system
     states = [_state(reply) for reply in replies if not reply.deep]
     deciding = [_state(one)[0] for one in replies if not one.deep and one.environment not in beside]
@@ -99,7 +99,7 @@ def _component(replies: Sequence[Reply], beside: Container[str | None]) -> Compo
 
 
 def _state(reply: Reply) -> tuple[Status, str | None, tuple[Instance, ...]]:
-    """Return status, reason and copies that one reply tells of."""
+    """Return the status, reason and copies in one reply."""
     if reply.answer is None:
         return (Status.FAILED if reply.asked else Status.UNKNOWN), reply.failure, ()
     try:
@@ -120,7 +120,7 @@ def _copies(reply: Reply, told: Sequence[Mapping[str, Any]]) -> tuple[Instance, 
 
 
 def _blanks(replies: Iterable[Reply], beside: Container[str | None]) -> Iterator[Instance]:
-    """Yield a copy of which nothing is known for each Python that gave no answer: it may well have one."""
+    """Yield a copy without data for each Python that gave no answer: it may well have one."""
     for reply in replies:
         if reply.deep or reply.environment is None or reply.environment in beside:
             continue
@@ -147,7 +147,7 @@ def _instance(reply: Reply, number: int, copy: Mapping[str, Any]) -> Instance:
 
 
 def _exercise(reply: Reply) -> JsonValue:
-    """Return what came of running it: its own words, or how the run ended, and at which of its steps."""
+    """Return the outcome of a run: its own words, or how it ended and at which step."""
     status, reason, copies = _state(reply)
     if copies:
         return copies[0].facts
@@ -156,12 +156,12 @@ def _exercise(reply: Reply) -> JsonValue:
 
 
 def _was_run(reply: Reply) -> bool:
-    """Tell whether it was run, successfully or not: there was something to run, and its turn came in time."""
+    """Return whether it was run, successfully or not: it existed, and its turn came in time."""
     return reply.asked and _state(reply)[0] is not Status.ABSENT
 
 
 def _with_exercise(copies: Iterable[Instance], exercised: Mapping[str | None, JsonValue]) -> Iterable[Instance]:
-    """Put what came of each Python's run into that Python's first copy; where it has none, it took the system's."""
+    """Attach each Python's run to its first copy; without a copy, the run used the system's."""
     held = tuple(copies)
     own = {copy.environment for copy in held}
     left = dict(exercised)
@@ -172,7 +172,7 @@ def _with_exercise(copies: Iterable[Instance], exercised: Mapping[str | None, Js
 
 
 def _distinct(instances: Iterable[Instance]) -> Iterable[Instance]:
-    """Yield each copy once: within one environment no two have the same key."""
+    """Yield each copy once: keys are unique within an environment."""
     seen: set[tuple[str | None, str]] = set()
     for instance in instances:
         mark = (instance.environment, instance.key)
@@ -186,12 +186,12 @@ def _seconds(reply: Reply) -> float:
 
 
 def _number(said: object) -> float:
-    """Return the seconds that were said, or 0 for what is no such number."""
+    """Return the reported seconds, or 0 if invalid."""
     return float(said) if isinstance(said, int | float) and 0 <= said < MOST_SECONDS else 0.0
 
 
 def _source(replies: Sequence[Reply]) -> str:
-    """Say how it was learnt: the first things looked at that were there, else the first that were looked for."""
+    """Return how it was found: the first existing paths, otherwise the first paths tried."""
     looks = [look for reply in replies for look in _log(reply) if not _of_python(look)]
     there = [asked for _, asked, outcome in looks if outcome in {"ok", "exit 0"}]
     named = list(dict.fromkeys(there or [asked for _, asked, _ in looks]))
@@ -200,7 +200,7 @@ def _source(replies: Sequence[Reply]) -> str:
 
 
 def _of_python(look: tuple[str, str, str]) -> bool:
-    """Tell whether a look was at the Python that the probe ran in, which says nothing of the component."""
+    """Return whether a path is the Python that the probe ran in, which says nothing about the component."""
     return look[1].rpartition("/")[2].startswith("python")
 
 
@@ -219,14 +219,14 @@ def _calls(reply: Reply) -> list[Call]:
 
 
 def _rows(reply: Reply, name: str) -> list[list[object]]:
-    """Return the newest rows of what was looked at or called, those that are of three things."""
+    """Return the most recent path and call records, those with three fields."""
     said = (reply.answer or {}).get(name)
     rows = said[-MOST_ROWS:] if isinstance(said, list) else []
     return [row for row in rows if isinstance(row, list) and len(row) == TRIPLE]
 
 
 def _word(value: object, most: int = 200) -> str:
-    """Return it as text, cut to a bound: what a stranger's process wrote is anything, and of any length."""
+    """Return the value as text, cut to a limit: another process may have written anything, of any length."""
     try:
         return str(value)[:most]
     except RecursionError:
@@ -234,7 +234,7 @@ def _word(value: object, most: int = 200) -> str:
 
 
 def _unseen(replies: Sequence[Reply]) -> Iterable[Unseen]:
-    """Yield what was denied, what failed, and what nobody had time to ask, each once, as is a Python that is dumb."""
+    """Yield what was denied, failed or ran out of time, each once, including Pythons that did not answer."""
     seen: set[str] = set()
     answered = {reply.environment for reply in replies if reply.failure is None}
     for reply in replies:

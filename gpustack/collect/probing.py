@@ -1,4 +1,4 @@
-"""Look at this machine: start the probes side by side, take their answers, and give the facts."""
+"""Examine this machine: run the probes in parallel and turn their answers into facts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = ["look", "parse", "plan"]
 
 REPORT_SECONDS = 1.0
 LEAST_SECONDS = 0.5
-SHARE_OF_MANY = 0.25  # of the time that is left, for one probe
-EXERCISE_SECONDS = 55.0  # a first import from a cold disk takes tens of seconds; the deadline holds all the same
+SHARE_OF_MANY = 0.25  # of the remaining time, for one probe
+EXERCISE_SECONDS = 55.0  # a first import from a cold disk takes tens of seconds; the deadline still applies
 
 
 def look(
@@ -40,10 +40,10 @@ def look(
     meanwhile: Callable[[], object] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Facts:
-    """Return the facts of this machine within ``timeout`` seconds, one of which is left for the report.
+    """Return the facts of this machine within ``timeout`` seconds, one of which is reserved for the report.
 
-    ``deep`` imports and runs frameworks and libraries in children; ``all_envs`` looks around for further Pythons, and
-    ``progress`` hears how many of how many are done; raises UsageError for a Python that is not there.
+    ``deep`` imports and runs frameworks and libraries in children; ``all_envs`` searches for further Pythons, and
+    ``progress`` receives the finished and total counts; raises UsageError for a Python that does not exist.
     """
     door = door or Door()
     begun = door.now()
@@ -79,10 +79,10 @@ def look(
 
 
 def patient(systems: Sequence[System], left: float, *, many: bool) -> tuple[System, ...]:
-    """Return the systems with the seconds that each may take: a library that is slow is waited for while there is time.
+    """Return the systems with the seconds each may take: slow libraries get more while time remains.
 
-    A risky probe has a child to itself and holds up nobody, so that it gets all that is left; but a part of it where
-    there are ``many`` children, which wait for their turn. One that shares a child keeps its own limit.
+    A risky probe has its own child and delays no other, so it gets all the remaining time, or a share of it if there
+    are ``many`` children waiting for their turn. One that shares a child keeps its own limit.
     """
     alone = left * SHARE_OF_MANY if many else left
     return tuple(replace(one, seconds=min(left, max(one.seconds, alone if one.alone else 0.0))) for one in systems)
@@ -98,10 +98,10 @@ def plan(
 ) -> tuple[Task, ...]:
     """Return the children to start: each risky probe alone, the rest by the Python they run in and the group they name.
 
-    A target's Python runs as its user runs it (its own site-packages and PYTHONPATH), by the program that ``programs``
-    names in the place of a shim; ours starts bare. The machine's
-    risky probes come first, since drivers take longest to answer; Pythons that were found come last, each with one
-    child for all that needs none of its own: there may be many.
+    A target's Python runs as its user runs it (its own site-packages and PYTHONPATH), with the program that
+    ``programs`` names in place of a shim; ours starts bare. The machine's risky probes come first, since drivers take
+    longest to answer; discovered Pythons come last, each with one child for everything that does not need its own:
+    there may be many.
     """
     path, started = tuple(isolation.path()), dict(programs or {})
     here = [Task(argv=targets.OURS, environ=environ, systems=group, path=path) for group in groups(systems, "here")]
@@ -135,7 +135,7 @@ def plan(
 def groups(
     systems: Sequence[System], where: Literal["here", "target"], *, together: bool = False
 ) -> list[tuple[System, ...]]:
-    """Return the systems of one place by the child that they share; a risky one has a child to itself."""
+    """Return the systems of one place by the child that they share; a risky one gets its own child."""
     groups: dict[str, list[System]] = {}
     for system in systems:
         if getattr(system, where):
@@ -145,7 +145,7 @@ def groups(
 
 
 def _at_a_time(*, deep: bool) -> int:
-    """Return how many children may be at work when there are many of them: a framework takes gigabytes when it runs."""
+    """Return how many children may run at once if there are many: a running framework takes gigabytes."""
     processors = len(os.sched_getaffinity(0))
     return max(4, min(processors // 2, 8)) if deep else max(4, min(processors * 2, 16))
 
@@ -153,7 +153,7 @@ def _at_a_time(*, deep: bool) -> int:
 def _counted(
     environments: Sequence[Environment], progress: Callable[[int, int], object]
 ) -> Callable[[Sequence[Task]], object]:
-    """Return what tells how many Pythons are done from the tasks that are not."""
+    """Return a function that reports how many Pythons are done, given the unfinished tasks."""
     return lambda left: progress(
         len(environments) - len({task.environment for task in left if task.environment}), len(environments)
     )

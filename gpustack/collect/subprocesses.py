@@ -1,4 +1,4 @@
-"""The door to other processes: start one, read from it, end it, and never wait for one that will not end."""
+"""Subprocesses: start one, read from it, end it, and never wait for one that will not end."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ MOMENT = 0.05
 
 
 class Door:
-    """How children are started and ended. Tests hand in one that refuses to kill.
+    """How children are started and ended. Tests inject one that refuses to kill.
 
-    ``interrupted`` is set once somebody pressed Ctrl-C: from then on nothing is waited for.
+    ``interrupted`` is set by Ctrl-C: from then on nothing waits.
     """
 
     interrupted = False
-    _left: tuple[int, ...] = ()  # asked to end, and not yet collected
+    _left: tuple[int, ...] = ()  # asked to end, but not yet reaped
 
     def start(
         self, argv: Sequence[str], environ: Mapping[str, str], stdin: int | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start a child in a session of its own, with both outputs piped and this input or none; raises OSError.
+        """Start a child in its own session, with both outputs piped and this input or none; raises OSError.
 
-        No search path of its variables leads to the working folder.
+        None of its search paths leads to the working folder.
         """
         self.collect()
         nothing = _nothing()
@@ -55,31 +55,31 @@ class Door:
         return child
 
     def kill(self, child: subprocess.Popen[bytes]) -> None:
-        """Ask the system to end the child and all that it started; does not wait."""
+        """Ask the system to end the child and everything it started; does not wait."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
 
     def release(self, child: subprocess.Popen[bytes]) -> None:
-        """Forget a child that was asked to end: collected once it has, left to the system where it cannot."""
+        """Forget a child that was asked to end: reaped once it has ended, else left to the system."""
         if child.poll() is None:
             child.returncode = -signal.SIGKILL
             self._left += (child.pid,)
 
     def collect(self) -> None:
-        """Collect those that have ended since; until then they count among the processes that may be started."""
+        """Reap children that have ended; until then they count towards the process limit."""
         self._left = tuple(pid for pid in self._left if not _collected(pid))
 
     def pause(self) -> None:
-        """Return the system a moment to bury the dead."""
+        """Give the system a moment to end processes."""
         time.sleep(MOMENT)
 
     def now(self) -> float:
-        """Return the time in seconds on a clock that only goes forward."""
+        """Return the seconds of a monotonic clock."""
         return time.monotonic()
 
 
 def _nothing() -> int:
-    """Open an input that is at its end; a pipe that nobody writes to where a chroot or a sandbox has no /dev."""
+    """Open an empty input: a pipe without a writer if a chroot or a sandbox has no /dev."""
     try:
         return os.open(os.devnull, os.O_RDONLY)
     except OSError:
@@ -89,7 +89,7 @@ def _nothing() -> int:
 
 
 def _collected(pid: int) -> bool:
-    """Collect a child where it has ended, and tell whether it has."""
+    """Reap a child that has ended, and return whether it has."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
     except ChildProcessError:
@@ -97,14 +97,14 @@ def _collected(pid: int) -> bool:
 
 
 def ended(child: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """Wait at most this long for the child's end and give its return code, or None where it has not ended."""
+    """Wait at most this long for the child and return its exit status, or None if it has not ended."""
     with suppress(subprocess.TimeoutExpired):
         return child.wait(seconds)
     return None
 
 
 def death(code: int) -> str:
-    """Say in words how a process ended, from its return code."""
+    """Return in words how a process ended, from its exit status."""
     if code >= 0:
         return f"ended with exit code {code} before it answered"
     try:
@@ -115,13 +115,13 @@ def death(code: int) -> str:
 
 
 def last_line(text: bytes) -> str:
-    """Return the last line that a process said, in brackets, or nothing."""
+    """Return the last line of a process's output, in brackets, or nothing."""
     lines = text.decode("utf-8", "replace").strip().splitlines()
     return f"({lines[-1][:200]})" if lines else ""
 
 
 def state(pid: int) -> str:
-    """Say what a process is doing: its state letter, and the kernel function it waits in where that can be read."""
+    """Return what a process is doing: its state letter, and the kernel function it waits in if readable."""
     said = []
     with suppress(OSError, IndexError):
         said.append("state " + Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0])

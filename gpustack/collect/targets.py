@@ -1,4 +1,4 @@
-"""The Pythons of a machine: those that the user names, and all that can be found."""
+"""The Pythons of a machine: those that the user names, and all that can be discovered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 MOST = 64
-OURS = (sys.executable, "-I", "-S", str(assets.RUNNER))  # starts the probes in our own Python, which starts bare
+OURS = (sys.executable, "-I", "-S", str(assets.RUNNER))  # runs the probes in our own Python, which starts bare
 OLDEST = (3, 8)
 SECONDS = 2.0  # for one place, whose folders may hang
 PLACES = (
@@ -39,7 +39,7 @@ PLACES = (
     ("jupyter", "kernels of Jupyter"),
     ("system", "Pythons of the system"),
 )
-# What tells where tools keep their environments, beside what every probe may see.
+# Variables that show where tools keep their environments, besides those that every probe receives.
 TELLING = """WORKON_HOME PIPX_HOME UV_TOOL_DIR UV_PYTHON_INSTALL_DIR PYENV_ROOT MAMBA_ROOT_PREFIX JUPYTER_PATH HOME PATH
 CONDA_EXE CONDA_ENVS_PATH CONDA_ENVS_DIRS XDG_DATA_HOME""".split()  # noqa: SIM905 - words read better than a column of quotes
 GUESS = re.compile(r"(?:/\.?venv)?/(?:pyvenv\.cfg|conda-meta)$|/\.?venv$")
@@ -57,12 +57,12 @@ BEGUN = tuple(
 )
 WHICH = "import sys; print(sys.executable)"
 MOST_PATH = 4096
-SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")  # NVIDIA_API_KEY is no setting of a stack
+SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")  # NVIDIA_API_KEY is not a setting of the stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What was found: environments to look at, what could not be looked at, and the Jupyter kernels of each Python."""
+    """What was discovered: environments, unreadable places, and the Jupyter kernels of each Python."""
 
     environments: tuple[Environment, ...] = ()
     not_seen: tuple[Unseen, ...] = ()
@@ -72,7 +72,7 @@ class Surroundings:
 def look(
     chosen: Sequence[Environment], environ: Mapping[str, str], folder: str | None, door: Door, deadline: float
 ) -> Surroundings:
-    """Return every Python but the chosen ones, each once; ``folder`` is where somebody is, None where it is deleted."""
+    """Return every Python but the chosen ones, each once; ``folder`` is the working folder, None if it is deleted."""
     pythons = [one.python for one in chosen]
     systems = tuple(
         question(name, SECONDS, probe="pythons.py", place=place, folder=folder, pythons=list(pythons))
@@ -95,7 +95,7 @@ def look(
 
 
 def sort_out(copies: Sequence[Instance]) -> tuple[list[Environment], list[Unseen]]:
-    """Return the Pythons that can be looked at, and why the others cannot, each once."""
+    """Return the Pythons that can be examined, and why the others cannot, each once."""
     environments, not_seen = [], []
     for copy in copies:
         why = _why_not(copy)
@@ -110,7 +110,7 @@ def sort_out(copies: Sequence[Instance]) -> tuple[list[Environment], list[Unseen
 
 
 def doubles(components: Sequence[Component], found: AbstractSet[str]) -> set[str]:
-    """Return those of the Pythons found that turn out to be a chosen one, which a script such as pyenv's started."""
+    """Return the discovered Pythons that are really a chosen one, which a script such as pyenv's started."""
     python = next((one for one in components if one.id == "python"), None)
     copies = python.instances if python else ()
     marks = {copy.environment or "": (copy.facts.get("prefix"), copy.version) for copy in copies}
@@ -119,7 +119,7 @@ def doubles(components: Sequence[Component], found: AbstractSet[str]) -> set[str
 
 
 def noted(components: Sequence[Component], kernels: Mapping[str, tuple[str, ...]]) -> tuple[Component, ...]:
-    """Return the components with the Jupyter kernels of each Python among what is known of it."""
+    """Return the components with each Python's Jupyter kernels added to its facts."""
     return tuple(
         replace(one, instances=tuple(_with_kernels(copy, kernels) for copy in one.instances))
         if one.id == "python" and kernels
@@ -129,7 +129,7 @@ def noted(components: Sequence[Component], kernels: Mapping[str, tuple[str, ...]
 
 
 def _why_not(copy: Instance) -> Unseen | None:
-    """Return why a Python cannot be looked at: its base is gone, or it is too old for our probes."""
+    """Return why a Python cannot be examined: its base is gone, or it is too old for our probes."""
     kind, broken = str(copy.facts.get("kind")), copy.facts.get("broken")
     python, prefix = copy.path or copy.key, str(copy.facts.get("prefix"))
     if broken and kind.startswith("jupyter kernel"):
@@ -148,7 +148,7 @@ def _why_not(copy: Instance) -> Unseen | None:
 
 
 def denied(unseen: Sequence[Unseen]) -> Iterator[Unseen]:
-    """Yield what could not be seen, each folder once: what was guessed to lie in it is not told."""
+    """Yield what could not be checked, each folder once; guesses at its contents are not reported."""
     told = (replace(one, what=GUESS.sub("", one.what) or "/") for one in unseen)
     yield from dict.fromkeys(told)
 
@@ -182,7 +182,7 @@ def _with_kernels(copy: Instance, kernels: Mapping[str, tuple[str, ...]]) -> Ins
 
 
 def choose(named: Sequence[str], environ: Mapping[str, str]) -> tuple[Environment, ...]:
-    """Return the Pythons to examine, the chosen one first; raises UsageError for a name that is no program."""
+    """Return the Pythons to examine, the chosen one first; raises UsageError for a name that is not a program."""
     if named:
         return tuple(dict.fromkeys(_named(name) for name in named))
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
@@ -196,10 +196,10 @@ def choose(named: Sequence[str], environ: Mapping[str, str]) -> tuple[Environmen
 def programs(
     environments: Sequence[Environment], environ: Mapping[str, str], door: Door, seconds: float = SECONDS
 ) -> Mapping[str, str]:
-    """Return the program that each shim starts, where it says so in time.
+    """Return the program that each shim starts, if it reports one in time.
 
-    A shim of pyenv, asdf or mise is a script that looks for the Python of this folder; each start of it takes longer
-    than five of that Python, and eight or more children are started.
+    A shim of pyenv, asdf or mise is a script that finds the Python for this folder; starting it takes longer than
+    starting that Python five times, and eight or more children are started.
     """
     shims = [one.python for one in environments if Path(one.python).parent.name == "shims"]
     said = {shim: _said((shim, "-I", "-S", "-c", WHICH), environ, door, seconds) for shim in shims}
@@ -208,7 +208,7 @@ def programs(
 
 
 def _said(argv: Sequence[str], environ: Mapping[str, str], door: Door, seconds: float) -> str:
-    """Return what a short program prints, nothing where it cannot be started, fails or takes longer."""
+    """Return a short program's output; nothing if it cannot be started, fails or takes too long."""
     try:
         child = door.start(argv, environ)
     except OSError:
@@ -224,19 +224,19 @@ def _said(argv: Sequence[str], environ: Mapping[str, str], door: Door, seconds: 
 
 
 def environment_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what of our environment a probe gets to see: what changes a GPU stack, and no secret by another name."""
+    """Return the part of our environment that a probe receives: what changes a GPU stack, without secrets."""
     ours = {name: value for name, value in environ.items() if name in WHOLE or name.startswith(BEGUN)}
     kept = {name: value for name, value in ours.items() if not SECRET.search(name)}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}
 
 
 def _command(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return where a command is, on PATH but never in the working folder."""
+    """Return the path of a command, found on PATH but never in the working folder."""
     return shutil.which(name, path=isolation.absolute(environ).get("PATH", os.defpath))
 
 
 def _program(name: str) -> str | None:
-    """Return the program that is meant: a word is a command or a folder with a Python, a path may be a file as well."""
+    """Return the program that is meant: a word is a command or a folder with a Python; a path may also be a file."""
     found = None if os.sep in name else _command(name, os.environ)
     if found or not name:
         return found
@@ -244,11 +244,11 @@ def _program(name: str) -> str | None:
 
 
 def _named(name: str) -> Environment:
-    """Return the environment of a Python named by path or command, or of a folder that holds one."""
+    """Return the environment of a Python named by path or command, or by a folder that contains one."""
     python = _program(name)
     if python is None or not os.access(python, os.X_OK) or Path(python).is_dir():
         raise UsageError(f"--python {name}: there is no program to run there")
-    absolute = Path(python).absolute()  # not resolved: the python of a venv is a link that says which venv
+    absolute = Path(python).absolute()  # not resolved: a venv's python is a link that identifies the venv
     prefix = absolute.parent.parent
     marks = {"venv": prefix / "pyvenv.cfg", "conda": prefix / "conda-meta"}
     kind = next((kind for kind, mark in marks.items() if mark.exists()), "system")

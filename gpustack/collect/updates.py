@@ -1,6 +1,6 @@
-"""Rows that follow from the metadata of wheels, compared with the package index: which are new, and which differ.
+"""Rows derived from the metadata of wheels, compared with the package index: which are new, and which differ.
 
-The index is asked through the user's own pip: with the index, proxies and credentials that pip is set to.
+The index is queried through the user's own pip, with its configured index, proxies and credentials.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
     Row = Mapping[str, object]
-    Outcome = RowChange | NothingSeenError | str | None  # how a row differs, why that is not known, or None: it agrees
+    Outcome = RowChange | NothingSeenError | str | None  # how a row differs, why that is unknown, or None if it agrees
 
 MOST_NEW = 3
 SECONDS, REPORT_SECONDS = 300.0, 1.0
@@ -42,7 +42,7 @@ CUDA = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of a table: the distribution that it follows from, its rows' key, and what CUDA's version is in them."""
+    """One part of a table: the distribution it is derived from, its rows' key, and which field is CUDA's version."""
 
     component: str
     distribution: str
@@ -53,7 +53,7 @@ class Part:
     minor: bool = False
 
     def row(self, metadata: Metadata) -> Row:
-        """Return what the metadata says of a row: the Pythons, and the CUDA that it requires where that is read."""
+        """Return what the metadata says about a row: the Pythons and, if read, the CUDA it requires."""
         cuda = next((match for one in metadata.requires if (match := CUDA.match(one))), None)
         return {**(self.read(cuda) if cuda and self.read else {}), "requires_python": metadata.requires_python}
 
@@ -83,9 +83,9 @@ PARTS = (
 
 
 def compare(names: Sequence[str], matrix: Matrix, timeout: float | None, index: Index | None = None) -> MatrixUpdate:
-    """Return how the newest rows and newer releases stand on the index, within ``timeout`` seconds in all.
+    """Return how the newest rows and newer releases compare with the index, within ``timeout`` seconds in all.
 
-    Raises NothingSeenError where the index tells nothing.
+    Raises NothingSeenError if the index does not answer.
     """
     door = Door()
     seconds = max(timeout - REPORT_SECONDS, timeout / 2) if timeout else SECONDS
@@ -106,7 +106,7 @@ def compare(names: Sequence[str], matrix: Matrix, timeout: float | None, index: 
 
 
 def save(update: MatrixUpdate, folder: Path) -> None:
-    """Write the rows that differ, as they would stand in each table, to files in a folder."""
+    """Write the differing rows, as they would be in each table, to files in a folder."""
     by_part: dict[str, list[str]] = {}
     for one in update.changes:
         by_part.setdefault(f"{one.table}.{one.part}", []).append(f"  {{ {one.now} }},\n")
@@ -128,7 +128,7 @@ def _chosen(names: Sequence[str]) -> tuple[Part, ...]:
 
 
 def _compare(part: Part, matrix: Matrix, index: Index) -> Iterator[tuple[str, Outcome]]:
-    """Yield for each release its name and what became of it."""
+    """Yield each release's name and the outcome of its comparison."""
     rows: Mapping[str, Row] = {row[part.key]: row for row in matrix.table(part.table)[part.part]}
     try:
         newest = max(map(Version, rows))
@@ -167,7 +167,7 @@ def _change(part: Part, key: str, row: Row | None, metadata: Metadata, version: 
 
 
 def _alike(row: object, read: object) -> bool:
-    """Tell whether two values say the same; ranges do so in any order."""
+    """Return whether two values are equivalent; ranges in any order."""
     if row == read:
         return True
     try:
@@ -197,7 +197,7 @@ LISTED = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What the wheel of one release says: its file, the Pythons it takes and what it requires."""
+    """The metadata of one release's wheel: its file, the Pythons it supports and its requirements."""
 
     file: str
     requires_python: str | None
@@ -206,13 +206,13 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """The index; all questions together end at ``deadline`` (of the door's clock), and nothing is installed or kept."""
+    """The index; all queries together end at ``deadline`` (on the door's clock); nothing is installed or kept."""
 
     deadline: float
     door: Door = field(default_factory=Door)
 
     def versions(self, name: str) -> tuple[Version, ...]:
-        """Return the final releases of a distribution, oldest first; raises NothingSeenError where nobody answers."""
+        """Return the final releases of a distribution, oldest first; raises NothingSeenError if there is no answer."""
         said = LISTED.search(self._ask("index", "versions", name))
         found = []
         for text in (said[1] if said else "").split(","):
@@ -221,7 +221,7 @@ class Index:
         return tuple(sorted(one for one in found if not one.is_prerelease))
 
     def metadata(self, name: str, version: str) -> Metadata:
-        """Return what the wheel of a release says; raises NothingSeenError where none can be had here."""
+        """Return the metadata of a release's wheel; raises NothingSeenError if none is available here."""
         dry = ("--dry-run", "--ignore-installed", "--no-deps", "--only-binary", ":all:", "--quiet", "--report", "-")
         said = self._ask("install", *dry, f"{name}=={version}")
         try:
@@ -236,7 +236,7 @@ class Index:
             raise NothingSeenError(f"pip's report on {name} {version} could not be read: {error}") from error
 
     def _ask(self, *words: str) -> str:
-        """Return what pip prints; raises NothingSeenError with its last line where it fails or takes too long."""
+        """Return pip's output; raises NothingSeenError with its last line if it fails or takes too long."""
         until = min(self.deadline, self.door.now() + PATIENCE)
         if self.door.now() >= until:
             raise NothingSeenError("time ran out before the package index was asked")
@@ -257,7 +257,7 @@ class Index:
         return out
 
     def _hear(self, child: subprocess.Popen[bytes], until: float) -> tuple[str, str]:
-        """Return what a child prints on both outputs; raises NothingSeenError for what is too slow or too much."""
+        """Return both outputs of a child; raises NothingSeenError if they are too slow or too large."""
         begun = self.door.now()
         said: dict[IO[bytes], bytearray] = {pipe: bytearray() for pipe in (child.stdout, child.stderr) if pipe}
         with selectors.DefaultSelector() as selector:
@@ -278,7 +278,7 @@ class Index:
 
 
 def _loud(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the user's settings of pip without those that change how much it prints."""
+    """Return the user's pip settings without those that change its verbosity."""
     return {name: value for name, value in environ.items() if name not in {"PIP_QUIET", "PIP_VERBOSE"}}
 
 

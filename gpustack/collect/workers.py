@@ -1,8 +1,8 @@
-"""Children that answer probe after probe, side by side, each answer with a time limit.
+"""Children that run probe after probe, in parallel, each probe with a time limit.
 
-When a child dies, hangs or prints what is no answer, the probe it was at has failed with how, and the probes that were
-still waiting go on in a new child. So one sick library costs its own answer and no other. Only so many children are at
-work at a time; the rest wait for their turn.
+If a child dies, hangs or prints an invalid answer, its current probe fails with that reason, and the probes still
+waiting continue in a new child. So one broken library costs only its own answer. A limited number of children run at a
+time; the rest wait for their turn.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_STEP = 200
 MOST_DIGITS = 40  # Python itself refuses 4300, later than 3.10.6, and before that takes minutes
 GRACE = 0.2
 TRIES = 5  # of a start when nothing else is at work
-MOST_CHILDREN = 64  # more than one machine and one Python need, frameworks run or not
+MOST_CHILDREN = 64  # more than one machine and one Python need, with or without running frameworks
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 LATE = "the time was up before it was asked"
 CUT = "it was interrupted before it was asked"
@@ -40,7 +40,7 @@ __all__ = ["LATE", "MOST_CHILDREN", "Crew", "Reply", "Task", "ask"]
 
 @dataclass(slots=True)
 class _Worker:
-    """One running child and the systems that it has still to answer for, the first being the one it is at."""
+    """One running child and the systems it still has to answer for, the current one first."""
 
     task: Task
     child: subprocess.Popen[bytes]
@@ -57,10 +57,10 @@ class _Worker:
 
 
 class Crew:
-    """All workers of one look, and the loop that listens to them."""
+    """All workers of one run, and the loop that reads from them."""
 
     def __init__(self, door: Door, deadline: float, most: int = MOST_CHILDREN) -> None:
-        """Use this door; leave by this time of its clock; have no more children than ``most`` at a time."""
+        """Use this door; stop by this time on its clock; run at most ``most`` children at a time."""
         self.door = door
         self.deadline = door.now() if door.interrupted else deadline
         self.most = most
@@ -71,24 +71,24 @@ class Crew:
         self._tries = TRIES
 
     def hurry(self) -> None:
-        """Come to an end now, with what is known: somebody pressed Ctrl-C."""
+        """Stop now, with what is known, after Ctrl-C."""
         self.door.interrupted = True
         self.deadline = self.door.now()
 
     def hark(self, ear: int | None) -> None:
-        """Wake up when this descriptor can be read."""
+        """Wake up when this descriptor becomes readable."""
         if ear is not None:
             self._selector.register(ear, selectors.EVENT_READ)
 
     def start(self, task: Task) -> None:
-        """Start a child for a task as soon as it is its turn; one that cannot be started has failed in everything."""
+        """Start a child for a task once it is its turn; if it cannot be started, all its probes fail."""
         self._waiting.append(task)
         self._next()
 
     def listen(self, progress: Callable[[Sequence[Task]], object] | None = None) -> None:
-        """Take answers until every child is done or the deadline is there.
+        """Collect answers until every child is done or the deadline is reached.
 
-        ``progress`` hears, again and again, which tasks are not done.
+        ``progress`` repeatedly receives the unfinished tasks.
         """
         while self._workers or self._waiting:
             self._take(self._wait())
@@ -98,13 +98,13 @@ class Crew:
                 progress([*(worker.task for worker in self._workers), *self._waiting])
 
     def close(self) -> None:
-        """Leave no child running."""
+        """Stop all remaining children."""
         for worker in list(self._workers):
             self._drop(worker)
         self._selector.close()
 
     def _next(self) -> None:
-        """Start what may be started now; what has not had its turn by the deadline is not asked."""
+        """Start what may be started now; anything without a turn by the deadline is not run."""
         while self._waiting and len(self._workers) < self.most and self.door.now() < self.deadline:
             task = self._waiting.popleft()
             self._start(task, list(task.systems))
@@ -134,10 +134,10 @@ class Crew:
         self._workers.append(worker)
 
     def _short(self, error: OSError) -> bool:
-        """Tell whether processes, files or memory are short, and fewer children at a time, or one later, may do."""
+        """Return whether processes, files or memory are short, so that fewer children, or a later one, may work."""
         if error.errno not in SHORT or not (self._workers or self._tries):
             return False
-        self.most = max(1, len(self._workers) // 2)  # they start processes of their own
+        self.most = max(1, len(self._workers) // 2)  # they start their own processes
         if not self._workers:
             self._tries -= 1
             self.door.pause()
@@ -178,7 +178,7 @@ class Crew:
         *lines, rest = bytes(worker.pending).split(b"\n")
         worker.pending = bytearray(rest)
         for line in lines:
-            if not worker.left:  # it has answered all: what it says on its way out is not listened to
+            if not worker.left:  # it has answered everything; its exit output is ignored
                 return
             said = _object(line)
             if said is None or said.get("at", said.get("id")) != worker.left[0].id:
@@ -194,7 +194,7 @@ class Crew:
             worker.since = self.door.now()
 
     def _settle(self, worker: _Worker) -> None:
-        """Let go of a worker that has answered all, or that has closed its output without doing so."""
+        """Release a worker that has answered everything, or that closed its output without doing so."""
         if not worker.left:
             self._drop(worker)
         elif worker.child.stdout not in worker.open:
@@ -203,7 +203,7 @@ class Crew:
             self._abandon(worker, " ".join([how, last_line(worker.errors)]).strip())
 
     def _expire(self) -> None:
-        """End every worker whose time is up; the grace for their ends is one for all, not one each."""
+        """End every worker whose time is up, with one grace period for all of them."""
         now = self.door.now()
         late = [worker for worker in self._workers if now >= min(self.deadline, worker.due())]
         doing = [state(worker.child.pid) for worker in late]
@@ -220,7 +220,7 @@ class Crew:
         return CUT if self.door.interrupted else LATE
 
     def _abandon(self, worker: _Worker, how: str) -> None:
-        """Fail the probe that the worker was at, and give the rest to a new worker while there is time."""
+        """Fail the worker's current probe, and give the rest to a new worker while there is time."""
         self._drop(worker)
         culprit, *rest = worker.left
         self._fail(worker.task, culprit, how, self.door.now() - worker.since, step=worker.step)
@@ -231,7 +231,7 @@ class Crew:
                 self._fail(worker.task, system, self._late(), asked=False)
 
     def _drop(self, worker: _Worker) -> None:
-        """End a worker that has said all it will say, without waiting for what it does on its way out."""
+        """End a worker that has given its last answer, without waiting for its exit."""
         self.door.kill(worker.child)
         for stream in worker.open:
             self._selector.unregister(stream)
@@ -264,7 +264,7 @@ def ask(
 ) -> Iterator[Reply]:
     """Yield a reply for every system of every task, by the deadline at the latest, in the order of the tasks.
 
-    ``meanwhile`` is done once while the children are at work: what the report will need can be made ready then.
+    ``meanwhile`` runs once while the children work, to prepare what the report will need.
     """
     crew = Crew(door, deadline, most)
     with closing(crew), heeded(crew.hurry) as ear:
@@ -288,5 +288,5 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _whole(digits: str) -> int | None:
-    """Return a whole number, or None for one that counts nothing on any machine: it costs itself and not the answer."""
+    """Return a whole number, or None if it is implausibly large: it is dropped alone, not with the answer."""
     return int(digits) if len(digits) <= MOST_DIGITS else None

@@ -77,9 +77,9 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackMap:
-    """What is here of the stack and what goes with what; ``known``: the ids that every map has, bottom layer first.
+    """The stack on this machine and its contracts; ``known``: the ids that every map has, bottom layer first.
 
-    ``components`` begin with these, in this order; other things that were seen follow.
+    ``components`` begin with these, in this order; other observed things follow.
     """
 
     tool: Tool

@@ -56,7 +56,7 @@ def whole(read: Reader) -> Mapping[str, object]:
 
 @cache
 def reader(hint: Any) -> Reader:  # noqa: ANN401 - a hint has no type of its own
-    """Return the function that makes a decoded value what the hint says; raises MisfitError where it does not fit."""
+    """Return the function that converts a decoded value to this type; it raises MisfitError if the value is wrong."""
     origin, inside = get_origin(hint), get_args(hint)
     if hint is Command:
         return lambda said: reread(said) or NOTHING

@@ -1,4 +1,4 @@
-"""The policy of ``gpustack check``: found from the working directory upwards, read, and checked key by key."""
+"""The policy of ``gpustack check``: found from the working folder upwards, read, and validated key by key."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ else:
 NAME, PROJECT = "gpustack.toml", "pyproject.toml"
 SECTION = ("tool", "gpustack")
 HEADER = re.compile(r"""^[ \t]*\[+[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?gpustack\b""", re.MULTILINE)
-MOST_SHARE = 2  # of a ceiling or a baseline; what is above was meant in per cent
+MOST_SHARE = 2  # of a ceiling or a baseline; anything above was meant in per cent
 MOST_BYTES = 1_000_000
-END = "# End of the policy."  # the last line of a policy that ENDED announces: what lacks it was truncated
+END = "# End of the policy."  # the last line of a policy that ENDED announces; without it, the file was truncated
 ENDED = f'# This file ends with the line "{END}"; without it, it was truncated and is refused.'
 PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)")
 BENCHES = ("bench-failed", "bench-low", "bench-unsteady", "bench-skipped")
@@ -38,7 +38,7 @@ TO = (Severity.ERROR.value, Severity.WARNING.value)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A policy with the file that it stands in, and the line of each of its keys: ("bench", "least", "hbm.*")."""
+    """A policy with its file, and the line of each of its keys: ("bench", "least", "hbm.*")."""
 
     policy: Policy = field(default_factory=Policy)
     path: str = ""
@@ -46,11 +46,11 @@ class Written:
     base: tuple[str, ...] = ()
 
     def place(self, *key: str | int) -> str | None:
-        """Return file and line of a key, or of what is nearest around it; None without a file."""
+        """Return the file and line of a key, or of the nearest one around it; None without a file."""
         return f"{self.path}:{line_of((*self.base, *key), self.lines)}" if self.path else None
 
     def beside(self, name: str) -> Path:
-        """Return the file that the policy names, which lies where the policy lies unless its name says otherwise."""
+        """Return the file that the policy names, relative to the policy unless the path is absolute."""
         return Path(self.path).parent / name
 
 
@@ -66,7 +66,7 @@ def find(folder: Path) -> Path | None:
 
 
 def load(path: Path) -> Written:
-    """Return the policy of a file; raises InputError, with file, line and key, for what is none, or an empty one."""
+    """Return the policy in a file; raises InputError, with file, line and key, for an invalid or empty one."""
     written = read(_text(path), str(path), SECTION if path.name == PROJECT else ())
     depth = len(written.base)
     if not any(key[:depth] == written.base and len(key) > depth for key in written.lines):
@@ -78,7 +78,7 @@ def load(path: Path) -> Written:
 
 
 def read(text: str, path: str = NAME, base: tuple[str, ...] = ()) -> Written:
-    """Return the policy that a text is, below the table ``base``; raises InputError for what is none."""
+    """Return the policy in a text, below the table ``base``; raises InputError for an invalid one."""
     if ENDED in text and not text.rstrip().endswith(f"\n{END}"):
         raise InputError(f'{path} is truncated: its last line is not "{END}"; restore it, or remove the line about it')
     try:
@@ -114,7 +114,7 @@ def _text(path: Path) -> str:
 
 
 def _malformed(says: str, path: str, text: str) -> InputError:
-    """Return the one line for what is no TOML: the reader's own words, with the line in front."""
+    """Return the one line for invalid TOML: the parser's own words, preceded by the line."""
     place = PLACE.search(says)
     last = text.rstrip().count("\n") + 1
     line = int(place[1]) if place and place[1] else last
@@ -160,7 +160,7 @@ def _component(table: Table, name: str) -> str:
 
 
 def _range(table: Table, key: str, said: str) -> str:
-    """Return a range of versions that is one."""
+    """Return a valid range of versions."""
     if is_specifier(said):
         return said
     meant = f'write ">={said}" or "=={said}"' if re.fullmatch(r"[\w.+-]+", said, re.ASCII) else 'such as ">=2.6,<3"'
@@ -195,7 +195,7 @@ def _raised(table: Table) -> Raised:
 
 
 def _finding(table: Table) -> str:
-    """Return the id, key or pattern of findings; one that can fit no finding is wrong."""
+    """Return the id, key or pattern of findings; one that cannot match any is an error."""
     said = table.needed("finding")
     if not any(fnmatchcase(known, said.partition("@")[0]) for known in (*rulebook.ids(), *BENCHES)):
         raise table.wrong(f"no finding has the id {shown(said)} (docs/findings.md lists them)", "finding")

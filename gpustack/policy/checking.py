@@ -1,6 +1,6 @@
-"""What a policy says of figures, and the whole check.
+"""The policy's rules for figures, and the whole check.
 
-Everything here is a pure function of what was seen; whose fault a finding is is in ``gpustack.faults``.
+Everything here is a pure function of the facts; ``evaluate`` decides whose fault a finding is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HOST, NOBODY = HealthClass.BAD_HOST, HealthClass.OK
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 LOW = "bench-low"
-SHARED = ".all"  # so end the figures of all GPUs at once, which share the host
+SHARED = ".all"  # the suffix of figures of all GPUs at once, which share the host
 LINKS = ("pcie.h2d.pinned", "pcie.d2h.pinned")
 OK, DEGRADED, UNKNOWN = HealthClass.OK, HealthClass.DEGRADED, HealthClass.UNKNOWN
 GRAVEST = (HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT)
@@ -33,7 +33,7 @@ GRAVEST = (HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unmeasured:
-    """Why there is no bench. ``blind``: there is a GPU to measure, and nobody chose to leave it out."""
+    """Why there is no bench. ``blind``: there is a GPU to measure, and nobody chose to skip it."""
 
     why: str
     blind: bool = False
@@ -41,9 +41,9 @@ class Unmeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What one figure reached: its part of the limit or of the baseline; None if it has none.
+    """What one figure reached: its share of the limit or of the baseline; None if it has neither.
 
-    One that is not a GPU's ``own`` is what several reach of what they share: no pattern covers it, only its id does.
+    One that is not a GPU's ``own`` is reached by several on what they share: only its id covers it, not a pattern.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Reached:
 
 
 def bench_rows(bench: BenchReport | None, unmeasured: Unmeasured | None, written: Written) -> Iterator[Held]:
-    """Yield a row for each least part that the policy wants, and one for all figures that it says nothing of."""
+    """Yield a row for each minimum share in the policy, and one for all figures that it does not mention."""
     figures = written.policy.bench
     for key, wanted, reached in (
         ("least", figures.least, _of_limits(bench)),
@@ -74,18 +74,18 @@ def bench_rows(bench: BenchReport | None, unmeasured: Unmeasured | None, written
 
 
 def pattern_of(name: str, wanted: Mapping[str, float]) -> str | None:
-    """Return the key that covers a benchmark: its id, else the first pattern that fits."""
+    """Return the key that covers a benchmark: its id, else the first matching pattern."""
     return name if name in wanted else next((one for one in wanted if fnmatchcase(name, one)), None)
 
 
 def asks_of_each_link(policy: Policy) -> bool:
-    """Return whether the policy says what the link of each GPU must reach, so that it has to be measured alone."""
+    """Return whether the policy sets a minimum for each GPU's link, which must then be measured alone."""
     wanted = {**policy.bench.least, **policy.bench.least_of_baseline}
     return any(pattern_of(link, wanted) for link in LINKS)
 
 
 def eased(bench: BenchReport, policy: Policy) -> BenchReport:
-    """Return the report with "low" as a note where the policy itself says what a figure must reach."""
+    """Return the report with "low" as a note if the policy itself sets a figure's minimum."""
     told = {one.id for one in bench.results if pattern_of(one.id, policy.bench.least)}
     told |= {one.id for one in bench.results if pattern_of(one.id, policy.bench.least_of_baseline)}
     findings = tuple(
@@ -121,7 +121,7 @@ def _of_baseline(bench: BenchReport | None) -> list[Reached]:
 
 
 def _held(mine: Sequence[Reached], least: float) -> tuple[str, bool | None]:
-    """Return what the figures of one row reached, the least first, and whether all of them reached enough."""
+    """Return what the figures of one row reached, lowest first, and whether all of them reached enough."""
     known = sorted((one.share, one.id + one.where) for one in mine if one.share is not None and isfinite(one.share))
     if not known:
         return ("what was measured has no such fraction" if mine else "none of these was measured"), None
@@ -132,7 +132,7 @@ def _held(mine: Sequence[Reached], least: float) -> tuple[str, bool | None]:
 
 
 def _all(bench: BenchReport | None, unmeasured: Unmeasured | None) -> Held:
-    """Return the row that holds without any policy: no figure failed, or is low without a reason."""
+    """Return the row that applies without any policy: no figure failed or is low without a reason."""
     row = Held(rule="bench", wanted="no figure failed or low", found="", ok=None, whose=NOBODY)
     if bench is None:
         return replace(row, found=f"not measured: {unmeasured.why}" if unmeasured else "not measured")
@@ -156,12 +156,11 @@ def check(
     gpus: int | None = None,
     hide: Callable[[Report], Report] = lambda report: report,
 ) -> CheckReport:
-    """Return the check's report. Without a policy the doctor's verdict counts, and figures that failed or are low.
+    """Return the check's report. Without a policy the doctor's verdict and failed or low figures decide.
 
-    ``gpus`` is how many GPUs there must be, whatever the policy says.
-    ``golden`` is the machine as it was when it was good, read from ``origin``; ``unmeasured`` says why there is no
-    bench; ``today`` decides which findings are still ignored; ``hide`` takes out the names that the golden machine is
-    without.
+    ``gpus`` is how many GPUs there must be, whatever the policy says. ``golden`` is the machine in its known-good
+    state, read from ``origin``; ``unmeasured`` says why there is no bench; ``today`` decides which findings are still
+    ignored; ``hide`` removes the names that the golden snapshot lacks.
     """
     written = written or Written()
     policy = written.policy
@@ -185,7 +184,7 @@ def check(
 
 
 def failed(report: CheckReport, counted: Sequence[str]) -> bool:
-    """Return whether anything has one of the severities that count; a rule of the policy that fails is an error."""
+    """Return whether anything has one of the given severities; a failed rule of the policy is an error."""
     findings = (*report.findings, *(report.bench.findings if report.bench else ()))
     rows = {
         "error": any(_fails(row) for row in report.policy),
@@ -200,7 +199,7 @@ def failed(report: CheckReport, counted: Sequence[str]) -> bool:
 
 
 def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
-    """Return the class and the sentence behind it: a fault of the host goes before one of the environment."""
+    """Return the class and the sentence behind it: a fault of the host takes precedence over the environment's."""
     wrong = [*_roots(report, Severity.ERROR), *((row.whose, _failure(row)) for row in rows if _fails(row))]
     for class_ in GRAVEST:
         for whose, why in wrong:
@@ -219,7 +218,7 @@ def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
 
 
 def _roots(report: Report, severity: Severity) -> Iterator[tuple[HealthClass, str]]:
-    """Return the causes of one severity, most likely first, each with its class and why it is of that."""
+    """Return the causes of one severity, most likely first, each with its class and the reason for it."""
     by_key = {one.key: one for one in report.findings}
     roots: list[Finding] = [by_key[key] for key in report.verdict.root_keys if key in by_key]
     return ((evaluate.whose(one), f"{one.title}; {evaluate.because(one)}") for one in roots if one.severity is severity)
@@ -243,7 +242,7 @@ def _fails(row: Held) -> bool:
 
 
 def unmeasurable(report: Report) -> Unmeasured | None:
-    """Say why nothing can be measured on a machine; None if it can be tried."""
+    """Return why nothing can be measured on a machine; None if it can be tried."""
     status = {one.id: one.status for one in report.components}
     libcuda = next((one for one in report.components if one.id == "libcuda"), None)
     if report.verdict.status is Health.NO_GPU:

@@ -1,7 +1,7 @@
-"""A machine compared with a policy: a row for all that it asks, which findings are ignored, and whose fault it is.
+"""A machine compared with a policy: a row for each rule, which findings are ignored, and whose fault each is.
 
-The layer of a finding decides whose fault it is, but for findings that lie in one layer and are fixed in another. Each
-row says why.
+The layer of a finding decides whose fault it is, except for findings in one layer that are fixed in another. Each row
+says why.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ SEVERITIES = tuple(Severity)
 
 
 def whose(finding: Finding) -> HealthClass:
-    """Return the class of a finding that is a root and an error."""
+    """Return the class of a finding that is a root cause and an error."""
     return _row(finding)[0]
 
 
 def because(finding: Finding) -> str:
-    """Say why it is of this class."""
+    """Return why it has this class."""
     return _row(finding)[1]
 
 
 def of_layer(layer: Layer) -> HealthClass:
-    """Return the class of what is wrong in a layer and has no finding."""
+    """Return the class of a problem in a layer that has no finding."""
     return BY_LAYER[layer][0]
 
 
@@ -83,7 +83,7 @@ def _row(finding: Finding) -> tuple[HealthClass, str]:
 
 
 def weighed(report: Report, policy: Policy, today: date) -> Report:
-    """Return the report with its findings as the policy weighs them; the same where it has nothing to say of them."""
+    """Return the report with its findings weighted by the policy; unchanged if the policy mentions none of them."""
     findings = weigh(report.findings, policy, today)
     if findings == report.findings:
         return report
@@ -91,9 +91,9 @@ def weighed(report: Report, policy: Policy, today: date) -> Report:
 
 
 def weigh(findings: Sequence[Finding], policy: Policy, today: date) -> tuple[Finding, ...]:
-    """Return the findings, each with the weight that the policy gives it, the gravest first.
+    """Return the findings with the policy's severities, the most severe first.
 
-    What follows from an ignored one is ignored with it. A consequence is not raised: its cause counts.
+    Consequences of an ignored finding are ignored with it. A consequence is not raised: its cause counts.
     """
     by_key = {one.key: one for one in findings}
     made = []
@@ -108,17 +108,17 @@ def weigh(findings: Sequence[Finding], policy: Policy, today: date) -> tuple[Fin
 
 
 def fits(finding: Finding, named: str) -> bool:
-    """Return whether a finding is meant by an id, a key, or a pattern of either."""
+    """Return whether an id, a key, or a pattern of either matches a finding."""
     return named in {finding.id, finding.key} or fnmatchcase(finding.key, named) or fnmatchcase(finding.id, named)
 
 
 def in_force(until: date | None, today: date) -> bool:
-    """Return whether a day is not yet over; where none is named, none ends."""
+    """Return whether a day has not yet passed; without a day, true."""
     return until is None or today <= until
 
 
 def _ignored(finding: Finding, by_key: dict[str, Finding], rows: Iterable[Ignored], today: date) -> Ignored | None:
-    """Return what ignores a finding, or one of those that it follows from."""
+    """Return the rule that ignores a finding, or one of its causes."""
     valid = [one for one in rows if in_force(one.until, today)]
     seen: set[str] = set()
     while finding.key not in seen:
@@ -190,7 +190,7 @@ def frameworks(report: Report, written: Written) -> Iterator[Held]:
 
 
 def _unseen(report: Report, name: str) -> str | None:
-    """Say why nothing is known of a component in the chosen Python; None if it was looked for."""
+    """Return why nothing is known about a component in the chosen Python; None if it was probed."""
     seen = next((one for one in report.components if one.id == name), None)
     if seen is None:
         return None
@@ -202,7 +202,7 @@ def _unseen(report: Report, name: str) -> str | None:
 
 
 def weights(findings: Sequence[Finding], written: Written, today: date) -> Iterator[Held]:
-    """Yield a row for each finding that is to be ignored or raised: what became of it. None of these can fail."""
+    """Yield a row for each ignored or raised finding, with the outcome. None of these can fail."""
     rows: list[tuple[str, int, Ignored | Raised]] = [
         *(("ignore", number, one) for number, one in enumerate(written.policy.ignore)),
         *(("raise", number, one) for number, one in enumerate(written.policy.raise_)),
@@ -227,9 +227,9 @@ def weights(findings: Sequence[Finding], written: Written, today: date) -> Itera
 def drift(
     report: Report, golden: Report | None, origin: str, written: Written, hide: Callable[[Report], Report]
 ) -> Iterator[Held]:
-    """Yield a row for each component that is not as it was in the golden snapshot, and one for the rest.
+    """Yield a row for each component that differs from the golden snapshot, and one for the rest.
 
-    Snapshots are redacted as they are taken, so both are compared as ``hide`` gives them: without names.
+    Snapshots are redacted when recorded, so both are compared after ``hide`` removed the names.
     """
     if golden is None:
         return
@@ -268,7 +268,7 @@ def _told(words: Iterable[str | None]) -> str:
 
 
 def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
-    """Return what there is of a component, and whether that is what is required; None: nobody can say."""
+    """Return the version of a component, and whether it meets the requirement; None: unknown."""
     reason = f": {seen.reason}" if seen.reason else ""
     if seen.status is Status.UNKNOWN or (seen.status is Status.FAILED and not seen.instances):
         return f"not known{reason}", None
@@ -278,7 +278,7 @@ def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
 
 
 def _distribution(name: str, wanted: str, report: Report) -> tuple[str, bool | None]:
-    """Return what there is of a distribution in the chosen Python, for a name that is no system of the stack."""
+    """Return the distribution in the chosen Python, for a name that is not a system of the stack."""
     held = {canonicalize_name(one): version for one, version in distributions(report).items()}
     if canonicalize_name(name) in held:
         return _within(held[canonicalize_name(name)], wanted)

@@ -1,4 +1,4 @@
-"""A first policy for a machine, with a remark beside each key: what ``gpustack check --init`` writes."""
+"""A first policy for a machine, with a comment beside each key: what ``gpustack check --init`` writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GONE = "\ufffd"
 
 
 def draft(report: Report, bench: BenchReport | None, purpose: str | None = None) -> str:
-    """Return the text of a policy that this machine keeps, where nothing is wrong with it."""
+    """Return the text of a policy that this machine meets if nothing is wrong with it."""
     parts = (_head(purpose), _frameworks(report), _components(report), _gpus(report), _bench(bench), _use(), _rest())
     return "\n".join((*(line for part in parts for line in (*part, "")), END, ""))
 
@@ -49,7 +49,7 @@ def _frameworks(report: Report) -> Iterator[str]:
 
 
 def _components(report: Report) -> Iterator[str]:
-    """Yield a row for what a job most rests on: the driver's branch, the frameworks, the libraries that are here."""
+    """Yield a row for what jobs depend on most: the driver's branch, the frameworks, the installed libraries."""
     there = {one.id: one for one in report.components if one.status is Status.PRESENT}
     yield '# What must be installed: "present", or a range of versions.'
     yield "[components]"
@@ -62,7 +62,7 @@ def _components(report: Report) -> Iterator[str]:
 
 
 def _gpus(report: Report) -> Iterator[str]:
-    """Yield how many GPUs there are, and what all of them are."""
+    """Yield the number of GPUs, and what all of them are."""
     seen = cards(report) or ()
     names = list(dict.fromkeys(card.name for card in seen if card.name))
     capabilities = sorted({card.capability for card in seen if card.capability}, key=numbers)
@@ -78,7 +78,7 @@ def _gpus(report: Report) -> Iterator[str]:
 
 
 def _bench(bench: BenchReport | None) -> Iterator[str]:
-    """Yield the least parts of the limit: a little less than what was measured here."""
+    """Yield the minimum shares of the limit: a little less than what was measured here."""
     measured = [one for one in bench.results if one.ratio and 0 < one.ratio <= 1] if bench else []
     shares: dict[str, float] = {}
     for one in measured:
@@ -110,7 +110,7 @@ def _rest() -> Iterator[str]:
 
 
 def _range(component: Component) -> str | None:
-    """Return the range of the release that is here: 2.11.0 is >=2.11,<3."""
+    """Return the range for the installed release: 2.11.0 is >=2.11,<3."""
     known = version_of(component.version) if component.version else None
     return f">={known.major}.{known.minor},<{known.major + 1}" if known else None
 
@@ -120,7 +120,7 @@ def _on(line: str, on: bool) -> str:  # noqa: FBT001 - a line, and whether it is
 
 
 def _quoted(text: str) -> str:
-    """Return a text as TOML writes it: in ASCII, half surrogates replaced, which TOML cannot say."""
+    """Return a text as TOML writes it: in ASCII, without half surrogates, which TOML cannot represent."""
     whole = text.encode("utf-16", "replace").decode("utf-16").replace("\x7f", GONE)
     return "".join(_letter(letter) for letter in json.dumps(whole, ensure_ascii=False))
 

@@ -1,4 +1,4 @@
-"""The GPUs of a machine compared with a policy: how many there are, of which kind, and what others do on them."""
+"""The GPUs of a machine compared with a policy: how many there are, of which kind, and how others use them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One GPU, as far as a policy asks after it; None is what nobody told."""
+    """One GPU, as far as a policy asks about it; None is what was not reported."""
 
     place: str
     name: str | None
@@ -43,7 +43,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What every GPU must be: its key in the policy, how that is reported of one GPU, and what it is there."""
+    """What every GPU must be: its key in the policy, how one GPU reports it, and its value here."""
 
     key: tuple[str, str]
     wanted: str
@@ -52,7 +52,7 @@ class Demand:
 
 
 def cards(report: Report) -> tuple[Card, ...] | None:
-    """Return the GPUs that their drivers list; None if a driver does not answer and nobody can say."""
+    """Return the GPUs that their drivers list; None if a driver does not answer, so that they are unknown."""
     there = [one for one in report.components if one.id in MAKERS]
     made = (_card(copy) for one in there for copy in one.instances if copy.status is Status.PRESENT)
     found = tuple(card for card in made if card)
@@ -65,7 +65,7 @@ def cards(report: Report) -> tuple[Card, ...] | None:
 
 
 def _card(copy: Instance) -> Card | None:
-    """Return one GPU in the words of its maker's probe; a partition is no GPU of its own."""
+    """Return one GPU from its vendor's probe; a partition is not a GPU of its own."""
     if flag(copy.facts, "partition"):
         return None
     own = number(copy.facts, "memory_bytes")
@@ -86,7 +86,7 @@ def _first(copy: Instance, *names: str) -> int | None:
 def kinds(report: Report, written: Written, exactly: int | None = None) -> Iterator[Held]:
     """Yield a row for how many GPUs there must be, and one for each thing that every one of them must be.
 
-    Where neither the policy nor ``exactly`` says how many, it is one or more; what someone pasted need not show any.
+    If neither the policy nor ``exactly`` gives a number, it is one or more; pasted text need not show any.
     """
     wanted, seen = written.policy.gpus, cards(report)
     place = None if exactly is not None else written.place("gpus", "count") if wanted else None
@@ -99,7 +99,7 @@ def kinds(report: Report, written: Written, exactly: int | None = None) -> Itera
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lists:
-    """The addresses of the GPUs on the bus and in their drivers, and how many CUDA shows; None is what nobody told."""
+    """The addresses of the GPUs on the bus and in their drivers, and CUDA's count; None is what was not reported."""
 
     bus: tuple[str, ...] | None
     driver: tuple[str, ...] | None
@@ -108,7 +108,7 @@ class Lists:
 
     @property
     def usable(self) -> int | None:
-        """How many can be used: those of the drivers, but of NVIDIA's no more than CUDA shows."""
+        """The number of usable GPUs: those of the drivers, but for NVIDIA no more than CUDA shows."""
         if self.driver is None:
             return None
         lost = 0 if self.cuda is None else max(0, self.nvidia - self.cuda)
@@ -140,7 +140,7 @@ def _lists(report: Report, seen: Sequence[Card] | None) -> Lists:
 
 
 def _count(lists: Lists, wanted: int | str, report: Report, place: str | None) -> Held:
-    """Return the row for how many GPUs there must be: fewer are a fault, more than a number a warning."""
+    """Return the row for how many GPUs there must be: fewer are a fault, more than the number a warning."""
     seen = lists.usable
     range_ = f"=={wanted}" if isinstance(wanted, int) else wanted
     ok = None if seen is None else VersionRange(range_).holds(str(seen))
@@ -157,14 +157,14 @@ def _count(lists: Lists, wanted: int | str, report: Report, place: str | None) -
 
 
 def _whose(lists: Lists, report: Report) -> HealthClass:
-    """Return whose fault missing GPUs are: the host's, unless the work itself was set up so that it gets none."""
+    """Return whose fault missing GPUs are: the host's, unless the job itself was set up to get none."""
     errors = [one for one in report.findings if one.severity is Severity.ERROR and one.caused_by is None]
     ours = bool(lists.bus) and not lists.usable and bool(errors)
     return evaluate.whose(errors[0]) if ours and all(evaluate.whose(one) is not HOST for one in errors) else HOST
 
 
 def _short(lists: Lists, seen: int, report: Report) -> str:
-    """Say how many GPUs there are, and where the others are missing."""
+    """Return how many GPUs there are, and where the others are missing."""
     if not seen and not lists.bus:
         return f"{NONE} on the PCI bus" if lists.bus is not None else NONE
     steps = [f"{len(lists.bus)} on the PCI bus"] if lists.bus is not None else []
@@ -204,7 +204,7 @@ def use(report: Report, written: Written) -> Iterator[Held]:
 
 
 def _demands(wanted: Gpus) -> Iterator[Demand]:
-    """Yield what every GPU must be."""
+    """Yield the requirements on every GPU."""
     if wanted.name:
         yield Demand(
             key=("gpus", "name"),
@@ -229,7 +229,7 @@ def _demands(wanted: Gpus) -> Iterator[Demand]:
 
 
 def _row(demand: Demand, seen: Sequence[Card] | None, written: Written) -> Held:
-    """Return a row for what every GPU must be: those that are not are named, else what they are."""
+    """Return a row for what every GPU must be: GPUs that differ are named, else the common value."""
     row = Held(
         rule=".".join(demand.key),
         wanted=demand.wanted,
@@ -259,7 +259,7 @@ def _counted(seen: Sequence[Card] | None) -> str:
 
 
 def _foreign(component: Component | None, allowed: Sequence[str]) -> tuple[str, bool | None]:
-    """Return who is on the GPUs beside those who may, and whether that is as it should be."""
+    """Return who uses the GPUs besides those allowed to, and whether that is acceptable."""
     if component is None or component.status is Status.UNKNOWN:
         return f"not known{f': {component.reason}' if component and component.reason else ''}", None
     foreign = [
@@ -274,6 +274,6 @@ def _foreign(component: Component | None, allowed: Sequence[str]) -> tuple[str, 
 
 
 def _names(copy: Instance) -> tuple[str, ...]:
-    """Return the names by which a process may be called: what the kernel calls it, its command, its kind."""
+    """Return the names of a process: the kernel's name for it, its command, its kind."""
     known = (text(copy.facts, name) for name in ("name", "command", "application"))
     return tuple(filter(None, known)) or ("a process",)
