@@ -1,4 +1,4 @@
-"""What ``--from`` is given: files, folders or standard input, each recognised by what is in it."""
+"""The inputs of ``--from``: files, folders or standard input, each recognised by its content."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from gpustack.model.plain import MOST_BYTES
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
-WHOLE = 1_000_000  # bytes of a text that is read as it is
+WHOLE = 1_000_000  # bytes of a text that is read unfiltered
 STANDARD_INPUT, PIPED = "-", "standard input"
 REPORTED = "the output of gpustack snapshot"
-OF_THE_KERNEL = re.compile(rb"\{\d{1,9}\}\[")  # "{1}[Hardware Error]" begins a line of its log, and no JSON
+OF_THE_KERNEL = re.compile(rb"\{\d{1,9}\}\[")  # "{1}[Hardware Error]" begins a line of its log, and is not JSON
 NOTHING = Facts(taken="", host=Host())
 NO_SNAPSHOT: Mapping[str, Any] = {}
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
 
 def load(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix, until: float | None = None) -> Facts:
-    """Return the facts of the one machine that all these speak of; raises InputError for what cannot be read.
+    """Return the facts of the one machine that all inputs describe; raises InputError for an unreadable one.
 
-    What is not read by ``until``, as ``time.monotonic`` tells it, is among their ``not_seen``.
+    Anything not read by ``until``, on the ``time.monotonic`` clock, is among their ``not_seen``.
     """
     return whole(paths, stdin, matrix, until)[0]
 
@@ -40,9 +40,9 @@ def load(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix, until: float | N
 def whole(
     paths: Sequence[str], stdin: BinaryIO, matrix: Matrix, until: float | None = None
 ) -> tuple[Facts, Mapping[str, Any]]:
-    """Return these facts, and the snapshot among the files as it was decoded, with what only a newer gpustack knows."""
+    """Return these facts and the decoded snapshot among the files, including keys only a newer gpustack knows."""
     held, left = Sorted(), list(paths)
-    with suppress(OutOfTime), within(halfway(until)):  # what arrived in time must still be understood
+    with suppress(OutOfTime), within(halfway(until)):  # inputs that arrived in time must still be interpreted
         for origin, data in _given(left, stdin):
             held.add(origin, data)
     held.left_out += (unread(PIPED if path == STANDARD_INPUT else path) for path in left)
@@ -50,7 +50,7 @@ def whole(
 
 
 def load_texts(texts: Mapping[str, bytes], matrix: Matrix) -> Facts:
-    """Return the facts of the one machine that these texts, by their names, speak of."""
+    """Return the facts of the one machine that these texts, given by name, describe."""
     held = Sorted()
     for origin, data in texts.items():
         held.add(origin, data)
@@ -59,14 +59,14 @@ def load_texts(texts: Mapping[str, bytes], matrix: Matrix) -> Facts:
 
 @dataclass
 class Sorted:
-    """What was given, by what it is: snapshots, texts, and what was not read of them."""
+    """The inputs by type: snapshots, texts, and what was not read."""
 
     recorded: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     told: list[tuple[str, str]] = field(default_factory=list)
     left_out: list[Unseen] = field(default_factory=list)
 
     def add(self, origin: str, data: bytes | Unseen) -> None:
-        """Sort one file in, or why it was not read."""
+        """Sort in one file, or the reason why it was not read."""
         if isinstance(data, Unseen):
             self.left_out.append(data)
             return
@@ -85,7 +85,7 @@ class Sorted:
 
 
 def _together(given: Sorted, matrix: Matrix, until: float | None) -> tuple[Facts, Mapping[str, Any]]:
-    """Return the facts of one snapshot at most, and of all texts."""
+    """Return the facts from at most one snapshot and all texts."""
     if len(given.recorded) > 1:
         names = " and ".join(dict.fromkeys(origin for origin, _ in given.recorded))
         raise InputError(f"{names}: snapshots of two machines, but a report is about one")
@@ -113,9 +113,9 @@ def _too_late(given: Sorted) -> bool:
 
 
 def _joined(snapshot: Facts, told: Facts) -> Facts:
-    """Return a snapshot with what texts tell of the same machine: what was measured stands, the rest is added.
+    """Return a snapshot supplemented by texts about the same machine: measurements are kept, the rest is added.
 
-    What could not be examined there is taken from the texts; where both speak and disagree, that is ``not_seen``.
+    What could not be checked there is taken from the texts; disagreements become ``not_seen``.
     """
     from gpustack.imports import joining  # noqa: PLC0415 - few snapshots come with texts
 
@@ -130,7 +130,7 @@ def _joined(snapshot: Facts, told: Facts) -> Facts:
 
 
 def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
-    """Return what a snapshot says, or None for any other text."""
+    """Return the decoded snapshot, or None for any other text."""
     plain = data.lstrip()
     if not plain.startswith(b"{") or OF_THE_KERNEL.match(plain):
         return None
@@ -157,7 +157,7 @@ OURS = (
 
 
 def _parted(origin: str, data: bytes) -> tuple[tuple[Mapping[str, Any], ...], bytes, bool]:
-    """Return the snapshots in a text, the rest of it, and whether a report of ours was left out of that."""
+    """Return the snapshots in a text, the rest of it, and whether a report of ours was dropped from the rest."""
     if not any(mark in data for mark in OURS):
         return (), _listed(data), False
     from gpustack.imports import own_reports  # noqa: PLC0415 - few inputs hold what we wrote
@@ -167,7 +167,7 @@ def _parted(origin: str, data: bytes) -> tuple[tuple[Mapping[str, Any], ...], by
 
 
 def _listed(data: bytes) -> bytes:
-    """Return a text in which what ``pip inspect`` prints is a plain list."""
+    """Return a text with the output of ``pip inspect`` turned into a plain list."""
     if b'"pip_version"' not in data:
         return data
     from gpustack.imports import own_reports  # noqa: PLC0415 - few inputs are of it
@@ -190,7 +190,7 @@ def _unread(origin: str) -> Unseen:
 
 
 def _given(paths: list[str], stdin: BinaryIO) -> Iterator[tuple[str, bytes | Unseen]]:
-    """Yield name and content of everything that was named, a folder being all the files in it; what was read leaves."""
+    """Yield the name and content of every input; a folder stands for all its files, which are freed once read."""
     left = MOST_BYTES
     while paths:
         for origin, data in _contents(paths[0], stdin, left):
@@ -223,7 +223,7 @@ def _piped(stdin: BinaryIO, left: int) -> bytes:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # a name too long, a way denied: reading it will say so
+    except OSError:  # a name too long, access denied: reading it will report that
         return False
 
 
@@ -243,7 +243,7 @@ def _full(origin: str, data: bytes) -> bytes:
 
 
 def _utf8(data: bytes) -> bytes:
-    """Return the same text in UTF-8, without the mark that Windows puts in front."""
+    """Return the text in UTF-8, without a byte order mark."""
     mark = next((mark for mark in BYTE_ORDER_MARKS if data.startswith(mark)), b"")
     if mark and BYTE_ORDER_MARKS[mark] == "utf-16":
         return data.decode("utf-16", "replace").encode("utf-8", "replace")
@@ -251,7 +251,7 @@ def _utf8(data: bytes) -> bytes:
 
 
 def _decoded(data: bytes) -> tuple[str, bool]:
-    """Return the text, and whether something of it was left out since it is large."""
+    """Return the text, and whether parts were dropped because of its size."""
     less = False
     if len(data) > WHOLE:
         from gpustack.imports.sifting import sift  # noqa: PLC0415 - only large inputs need it

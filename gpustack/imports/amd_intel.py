@@ -1,4 +1,4 @@
-"""What the tools of AMD and Intel print: rocminfo, rocm-smi, amd-smi, hipconfig, sycl-ls, clinfo, xpu-smi."""
+"""The output of AMD's and Intel's tools: rocminfo, rocm-smi, amd-smi, hipconfig, sycl-ls, clinfo, xpu-smi."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ APU = re.compile(
 )
 AGENT = re.compile(r"^Agent +\d+[ \t*]*\n", re.MULTILINE)
 DEVICE_TYPE = re.compile(r"^[ \t]*Device Type:[ \t]*(?P<kind>\w+)", re.MULTILINE)
-# Where a tool begins to speak of one GPU: amd-smi in words and JSON, rocm-smi in JSON.
+# Where a tool's section about one GPU begins: amd-smi as text and JSON, rocm-smi as JSON.
 BLOCK = re.compile(
     r'^[ \t]*GPU: (?P<index>\d{1,2})[ \t]*$|"gpu": ?(?P<gpu>\d{1,2}),|"card(?P<card>\d{1,2})": ?\{', re.MULTILINE
 )
@@ -62,12 +62,12 @@ PACKAGE = re.compile(
 )
 CPU = re.compile(r"\b(?:CPU|Processor|Ryzen|EPYC|Xeon|Core\(TM\))(?!.{0,200}(?:Graphics|GPU))")
 MOST = 64
-MOST_TARGETS = 3  # more are what a build supports, not GPUs that are here
+MOST_TARGETS = 3  # more are what a build supports, not the GPUs in this machine
 LONGEST = 6000
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in what the tools of AMD and Intel say in this text."""
+    """Read the output of AMD's and Intel's tools in this text."""
     agents = _rocminfo(origin, text, into)
     for index, said in _blocks(text):
         _amd(origin, index, said, into)
@@ -83,7 +83,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _rocminfo(origin: str, text: str, into: Gathered) -> int:
-    """Take in the agents of rocminfo that are GPUs, and give how many there are."""
+    """Read rocminfo's GPU agents, and return how many there are."""
     starts = [match.end() for match in islice(AGENT.finditer(text), MOST)]
     found = 0
     for start, end in zip(starts, [*starts[1:], starts[-1] + LONGEST] if starts else [], strict=True):
@@ -93,14 +93,14 @@ def _rocminfo(origin: str, text: str, into: Gathered) -> int:
             _amd(origin, str(found), said, into)
             found += 1
     inside = APU.search(text) if starts and not found else None
-    if inside:  # the list was cut before its GPU, and the processor's own name tells of it
+    if inside:  # the list was cut before its GPU, but the processor's own name reveals it
         _amd(origin, "0", f"Marketing Name: {inside['name']}", into)
         found = 1
     return found
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the index of each GPU that amd-smi or rocm-smi covers, and what is said of it."""
+    """Yield the index of each GPU in the output of amd-smi or rocm-smi, and the text about it."""
     marks = list(islice(BLOCK.finditer(text), MOST))
     for mark, after in zip(marks, [*marks[1:], None], strict=False):
         end = min(after.start() if after else len(text), mark.end() + LONGEST)
@@ -114,7 +114,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _amd(origin: str, index: str, said: str, into: Gathered) -> None:
-    """Take in one GPU of AMD; a name of another maker's GPU is none."""
+    """Read one AMD GPU; a name of another vendor's GPU does not count."""
     name, gfx, place = NAME.search(said), GFX.search(said), PLACE.search(said)
     if name and gathered.maker(name["name"]) == "nvidia" and not gfx:
         return
@@ -131,7 +131,7 @@ def _amd(origin: str, index: str, said: str, into: Gathered) -> None:
 
 
 def _names(origin: str, text: str, into: Gathered) -> None:
-    """Take in the GPUs that a text names without numbers."""
+    """Read the GPUs that a text names without numbers."""
     for number, match in enumerate(islice(TABLE.finditer(text), MOST)):
         into.tell("amd-gpu", origin, str(number), name=match["name"].strip(), pci=match["pci"])
     if not into.fact("amd-gpu", "name"):
@@ -172,7 +172,7 @@ def _intel(origin: str, text: str, into: Gathered) -> None:
 
 
 def _sycl(origin: str, said: str, key: str, into: Gathered) -> None:
-    """Take in a GPU of Intel as sycl-ls lists it: the platform, its name and, in brackets, its driver."""
+    """Read an Intel GPU as sycl-ls lists it: the platform, its name and, in brackets, its driver."""
     driver = re.search(r"\[(\d[\d.]+)\]$", said)
     name = re.sub(
         r" {1,4}(?:OpenCL [\d.]{1,9} ?)?(?:NEO {0,4})?(?:\d{1,4}\.\d[\d.]{0,20})? {0,4}(?:\[[^\[\]]{0,200}\])?$",

@@ -25,15 +25,15 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class OutOfTime(BaseException):
-    """The time is up. No ``except Exception`` on the way stops it."""
+    """The time limit was reached. No ``except Exception`` on the way catches it."""
 
 
 @contextmanager
 def within(until: float | None) -> Iterator[None]:
-    """Raise OutOfTime in whatever runs in here once ``time.monotonic()`` is past ``until``; None: it may take its time.
+    """Raise OutOfTime in the enclosed code once ``time.monotonic()`` passes ``until``; None: no limit.
 
-    The alarm also ends a read that waits and an expression that searches. In another thread than the main one, and
-    where there are no alarms (Windows), only the start is checked.
+    The alarm also interrupts a waiting read and a searching expression. In other threads than the main one, and without
+    alarms (Windows), only the start is checked.
     """
     if until is None:
         yield
@@ -54,7 +54,7 @@ def within(until: float | None) -> Iterator[None]:
 
 
 def to_read(seconds: float) -> float:
-    """Return until when inputs may be read by a command that has so many seconds from now."""
+    """Return until when a command with this many seconds from now may read inputs."""
     return time.monotonic() + seconds - min(seconds * JUDGING, MOST_JUDGING)
 
 
@@ -72,7 +72,7 @@ def to_judge(seconds: float) -> float:
 
 
 def halfway(until: float | None) -> float | None:
-    """Return when half of the time from now is over."""
+    """Return the time halfway through this many seconds from now."""
     return until and (until + time.monotonic()) / 2
 
 
@@ -82,7 +82,7 @@ def unread(origin: str) -> Unseen:
 
 
 def judged(judge: Callable[[Facts], Made], facts: Facts, until: float | None) -> Made:
-    """Return what is judged of facts, or of none where that takes longer, which then says what it leaves out."""
+    """Return the judgement of the facts, or of empty facts that list what was left out if it takes too long."""
     try:
         with within(until):
             return judge(facts)
@@ -96,10 +96,10 @@ def _ring(_number: int, _frame: object) -> None:
 
 
 def contents(folder: Path, left: int) -> Iterator[tuple[str, bytes | Unseen]]:
-    """Yield each file of a folder with what it holds, or why it is not read; raises InputError if none can be.
+    """Yield each file of a folder with its content, or why it was not read; raises InputError if none can be.
 
-    Of each, at most one byte more than what is ``left`` to be read; only what someone would paste, and of TOML and
-    YAML only a project's: what else lies there, such as notes and answers to a case, covers no machine.
+    Of each, at most one byte more than the ``left`` allowance; only what someone would paste, and of TOML and YAML only
+    a project's: other files, such as notes and answers to a case, do not describe a machine.
     """
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -119,7 +119,7 @@ def contents(folder: Path, left: int) -> Iterator[tuple[str, bytes | Unseen]]:
 
 
 def _held(folder: int, path: Path, left: int) -> bytes | Unseen | None:
-    """Return what a file of an opened folder holds, or why that is not read; None for what is no file, or is empty."""
+    """Return the content of a file in an opened folder, or why it was not read; None if empty or not a file."""
     try:
         inside = path.resolve().relative_to(path.parent.resolve()).parts
         data = read(folder, inside or (path.name,), left + 1)
@@ -134,15 +134,15 @@ def _held(folder: int, path: Path, left: int) -> bytes | Unseen | None:
 
 
 def pasted(name: str, data: bytes) -> bool:
-    """Return whether a file of a folder is what someone would paste: output, a snapshot, a project's settings."""
+    """Return whether someone would paste this file: output, a snapshot, a project's settings."""
     suffix = name.rpartition(".")[2].lower() if "." in name.lstrip(".") else ""
     return suffix in OUTPUT or suffix.isdecimal() or (suffix in SETTINGS and bool(PROJECT.search(data)))
 
 
 def read(folder: int, names: Sequence[str], most: int) -> bytes | None:
-    """Return what a file below an opened folder holds, or None for what is no file; raises OSError if it cannot.
+    """Return the content of a file below an opened folder, None if it is not a file; raises OSError if unreadable.
 
-    No link is followed: the names were found by following them, so that one in the way was put there since.
+    No link is followed: the names were resolved before, so one in the way was added since.
     """
     above = os.dup(folder)
     try:

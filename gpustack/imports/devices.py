@@ -44,7 +44,7 @@ LAYOUTS = tuple(
         ),
     )
 )
-# A name of a report of PyTorch's builds (MMCV, detectron2) and the component whose version stands beside it.
+# A name in a report on PyTorch's builds (MMCV, detectron2) and the component whose version follows it.
 BUILT = re.compile(r"PyTorch built with:\n(?P<rows>(?:[ \t]{0,8}- [^\n]*\n?){1,40})", re.MULTILINE)
 RUNTIME = re.compile(r"- (?P<kind>CUDA|HIP) Runtime (?P<version>\d{1,2}\.\d{1,2})")
 FLAGS = re.compile(r"- NVCC architecture flags: (?P<flags>[^\n]*)")
@@ -59,7 +59,7 @@ MOST = 64
 
 
 class Build(NamedTuple):
-    """The tag of a build, the accelerator that it is for and the CUDA version; None if the name does not say."""
+    """A build's tag, its accelerator and CUDA version; None if the name does not state them."""
 
     tag: str | None
     accelerator: str | None
@@ -67,13 +67,13 @@ class Build(NamedTuple):
 
 
 def named(version: str) -> Build:
-    """Return what a version such as 2.11.0+cu130 says of its build."""
+    """Return the build that a version such as 2.11.0+cu130 names."""
     match = TAG.search(version)
     return tagged(match["tag"] if match else None)
 
 
 def tagged(tag: str | None) -> Build:
-    """Return what a tag such as cu130 says of a build."""
+    """Return the build that a tag such as cu130 names."""
     kind = re.match("cu|rocm|cpu|xpu", tag or "")
     if not kind:
         return Build(None, None, None)
@@ -83,7 +83,7 @@ def tagged(tag: str | None) -> Build:
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in the GPUs, and of what MMCV and detectron2 print also the build of PyTorch."""
+    """Read the GPUs and, from the output of MMCV and detectron2, also PyTorch's build."""
     for layout in LAYOUTS:
         for place, match in enumerate(islice(layout.finditer(text), MOST)):
             _device(origin, match.groupdict(), place, into)
@@ -99,7 +99,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _lightning(origin: str, rows: str, into: Gathered) -> None:
-    """Take in the block "CUDA" of Lightning's report: GPUs by their names, and the CUDA version of PyTorch's build."""
+    """Read the block "CUDA" of Lightning's report: GPUs by name, and the CUDA version of PyTorch's build."""
     names = []
     for match in ROW.finditer(rows):
         name, value = match["name"].strip(), (match["value"] or "").strip()
@@ -124,7 +124,7 @@ def _device(origin: str, said: dict[str, str | None], place: int, into: Gathered
 
 
 def _at(pci: str | None, into: Gathered) -> str | None:
-    """Return the key of the GPU at this address, where it is known."""
+    """Return the key of the GPU at this address, if it is known."""
     held = into.copies.get("gpu", {})
     return next((key for key, told in held.items() if pci and told.facts.get("pci") == pci.lower()), None)
 
@@ -141,7 +141,7 @@ def _built(origin: str, rows: str, into: Gathered) -> None:
 
 
 def _table(origin: str, name: str, value: str, into: Gathered) -> None:
-    """Take in a row of detectron2's table, whose columns stand apart by spaces."""
+    """Read a row of detectron2's table, whose columns are separated by spaces."""
     version = re.match(r"(?:gcc[^\d\n(]{0,40}\([^)\n]{0,200}\) )?v?(\d+\.\d[\w.+]*)", value)
     build = named(version[1] if version and name == "PyTorch" else "")
     component = {"PyTorch": "pytorch", "Python": "python", "GCC": "gcc", "Driver version": "nvidia-driver"}.get(name)

@@ -1,4 +1,4 @@
-"""What collect_env prints, and what people fill into the forms of issues.
+"""The output of collect_env, and what people enter in issue forms.
 
 PyTorch's and vLLM's collect_env of every age, and those of transformers, accelerate, Lightning and DeepSpeed.
 """
@@ -51,7 +51,7 @@ MOST_BELOW = 32
 
 
 def read_forms(origin: str, text: str, known: Mapping[str, str], into: Gathered) -> None:
-    """Take in the forms; ``known`` are the values of the lines "name: value" of this text."""
+    """Read the forms; ``known`` are the values of the lines "name: value" in this text."""
     _versions(origin, known, into)
     _cuda(origin, known, into)
     for number, match in enumerate(XPU.finditer(known.get("intel gpu models onboard", ""))):
@@ -84,7 +84,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 def _cuda(origin: str, known: Mapping[str, str], into: Gathered) -> None:
-    """Take in "CUDA/cuDNN version: 10.1/7.6"; whose CUDA it is, people do not say."""
+    """Read "CUDA/cuDNN version: 10.1/7.6", which does not say whose CUDA it is."""
     pair = PAIR.match(known.get("cuda/cudnn version") or known.get("cuda/cudnn") or "")
     if pair and not into.knows("cuda-toolkit"):
         into.tell("cuda-toolkit", origin, version=pair["cuda"], as_told=True)
@@ -93,7 +93,7 @@ def _cuda(origin: str, known: Mapping[str, str], into: Gathered) -> None:
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in what such a report says of this machine; a value that could not be collected says nothing."""
+    """Read such a report; a value that could not be collected says nothing."""
     said: dict[str, str] = {}
     for match in (*islice(LINE.finditer(text), MOST), *islice(HEADING.finditer(text), MOST)):
         name = " ".join((match["name"] or match["form"]).replace("`", "").split()).lower()
@@ -111,7 +111,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _below(text: str, at: int) -> str:
-    """Return the lines below a name that has no value beside it, as far as they belong to it."""
+    """Return the lines that belong to a name without a value of its own."""
     lines: list[str] = []
     for line in text[at : at + 4000].lstrip("\n").split("\n"):
         if not line.strip() or (lines and re.match(r"[A-Z][\w ]+:", line)) or len(lines) >= MOST_BELOW:
@@ -194,7 +194,7 @@ def _others(origin: str, known: Mapping[str, str], into: Gathered) -> None:
 
 
 def _cudnn(origin: str, listed: str, into: Gathered) -> bool:
-    """Take in the cuDNN libraries that a report lists by their paths, those of one folder as one copy."""
+    """Read the cuDNN libraries that a report lists by path, those of one folder as one copy."""
     folders: dict[str, dict[str, str]] = {}
     for match in CUDNN.finditer(listed):
         folders.setdefault(match["folder"], {})[f"libcudnn{match['part'] or ''}"] = match["version"]

@@ -25,7 +25,7 @@ NOT_HERE = re.compile(
     r"|up to|from|to|like|e\.g\.|such as)|>=|<=|<|>)\s{0,40}(?:the |a |an )?\W*$",
     re.IGNORECASE,
 )
-# Words before a thing that make it one of this machine, where the words above would not.
+# Words that make the thing after them one of this machine, even where the words before would not.
 IN_USE = re.compile(
     r"\b(?:some|my|an|our|this) older $|"
     r"(?:\b(?:I|we|I'm|we're|am|are|is) (?:also |now |currently )?us(?:e|ing)|(?:^|[,;] )(?:currently |now )?using"
@@ -33,7 +33,7 @@ IN_USE = re.compile(
     r"|a |an )?$",
     re.IGNORECASE,
 )
-# A command that someone tells to have given; as advice, a question, or what made it work it says nothing of now.
+# A command that someone reports running; as advice, a question or a solution it says nothing about now.
 GIVEN = re.compile(r"(?:^|[,;:(.] ?|\b(?:I|we|after|did|with) )(?:pip3?|conda|mamba|uv pip) install(?:ed)?(?: -\S+)* $")
 ADVICE = re.compile(
     r"\?|\b(?:fix|solv|work|help|try|tri|should|need|want|must|please|instead|resolv|use|run|can|could|fail|error)\w*\b",
@@ -58,7 +58,7 @@ OF_NVIDIA = re.compile(
     r"(?<![\w/.-])(?P<name>nvidia-(?:cudnn|cublas|nccl|nvjitlink|cuda-runtime|cuda-nvrtc|cufft|cusparse|cusolver)-cu1\d)"
     r"(?:==| |: | version |-| \()v?(?P<version>\d+\.\d[\d.]*\d)"
 )
-# A line in which a wheel is taken, and words by which it is none of this machine.
+# A line in which a wheel is installed, and words that exclude it from this machine.
 TAKEN = re.compile(
     r"\b(?:install\w*|Processing|Download(?:ing|ed)|Using cached|built|have|has|with|using|wheel(?: is| used)?)\b"
     r"[^\n]{0,80}$|^\W*$",
@@ -80,14 +80,14 @@ IMAGE = re.compile(
 TORCH = re.compile(r"^(?P<torch>\d+\.\d+\.\d+)-cuda(?P<cuda>\d+\.\d+)(?:-cudnn(?P<cudnn>\d+))?")
 ROCM = re.compile(r"rocm(?P<rocm>\d\.\d(?:\.\d)?)(?:[\w.]{0,80}?pytorch_(?:release[_-])?(?P<torch>\d\.\d(?:\.\d)?))?")
 PLAIN = re.compile(r"^(?P<version>\d+\.\d+\.\d+(?:\.post\d+)?)(?=$|-)")
-# For which CUDA someone installed PyTorch, where nothing tells the build that came of it.
+# The CUDA that someone installed PyTorch for, if nothing states the resulting build.
 ASKED = re.compile(
     r"\b(?:conda|mamba)\b[^\n?]{0,60}\binstall\b[^\n?]{0,120}\bpytorch\b[^\n?]{0,160}\b(?:cudatoolkit|pytorch-cuda)=+"
     r"(?P<cuda>\d{1,2}\.\d)\b"
     r"|\b(?:pip3?|uv)\b[^\n?]{0,60}\binstall\b[^\n?]{0,160}\btorch\b[^\n?]{0,160}download\.pytorch\.org/whl/(?:nightly/)?"
     r"cu(?P<tag>\d{2,3})\b"
 )
-# A command that installs, and what it asks for in one version.
+# A command that installs, and the single version that it requests.
 COMMAND = re.compile(
     r"^(?P<before>[^\n]{0,60}?)\b(?:pip3?|conda|mamba|micromamba|uv|poetry|pdm|pixi)\b[^\n?]{0,40}?\b(?:install|add)\b"
     r"(?P<asked>[^\n]{0,400})",
@@ -100,10 +100,10 @@ ASKED_FOR = re.compile(
 NO_PACKAGE = frozenset({"python", "cuda", "cudatoolkit", "pytorch-cuda", "cuda-toolkit"})
 # An extra that names the CUDA of JAX's plugin: jax[cuda12], jax[cuda12_pip].
 JAX = re.compile(r"(?<![\w-])jax\[cuda(?P<major>1[1-9])(?:_\w+|-\w+)?\]")
-# A library of the driver whose name has its release.
+# A driver library whose name contains its release.
 LIBRARY = re.compile(r"\blib(?:cuda|nvidia-(?:ml|nvvm|opencl))\.so\.(?P<release>\d{3}\.\d{2,3}(?:\.\d{2})?)\b")
 FAILED = re.compile(r"No matching distribution|Could not find a version|PackagesNotFoundError|UnsatisfiableError")
-# What decides in conda of which kind PyTorch is.
+# What decides in conda which kind PyTorch is.
 KIND = re.compile(
     r"^[^\n]{0,60}?(?<![\w-])(?:pytorch-mutex[ \t=-]+1\.0[ \t=-]+(?P<kind>cpu|cuda)|(?P<only>cpuonly)[ \t=]+\d\.\d)\b"
     r"(?![^\n]*(?:was|were|been) removed)",
@@ -113,20 +113,20 @@ MOST, FEW = 400, 3
 
 
 def smooth(raw: str) -> str:
-    """Return a line without marks of emphasis, its facts parted by commas and colons, on single spaces."""
+    """Return a line without emphasis marks, with commas and colons between facts, on single spaces."""
     raw = BARS.sub(", ", raw) if "|" in raw and not TABLE.search(raw) else raw
     return " ".join(DOTS.sub(": ", raw.replace("**", "").replace("`", "")).split())
 
 
 def here(before: str) -> bool:
-    """Tell from the words before a thing whether it is said to be on this machine."""
+    """Return whether the words before a thing say that it is on this machine."""
     near = before[-40:]
     given = bool(GIVEN.search(near)) and not ADVICE.search(before)
     return given or bool(IN_USE.search(near)) or not NOT_HERE.search(near)
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in what the names of wheels, folders and images say; what a list or a report says stands before it."""
+    """Read the names of wheels, folders and images; a list or a report takes precedence."""
     if ".whl" in text:
         _wheels(origin, text, into)
     python = next(iter(dict.fromkeys(_pythons(text))), None)
@@ -142,7 +142,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
     releases = {one["release"] for one in islice(LIBRARY.finditer(text), MOST)}
     if len(releases) == 1 and not into.fact(
         "nvidia-driver", "package_version"
-    ):  # of several, nobody says which is in use
+    ):  # with several, nothing says which is in use
         into.tell("nvidia-driver", origin, package_version=releases.pop())
     jax = JAX.search(text)
     if jax and not FAILED.search(text) and into.version("jax"):
@@ -152,7 +152,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _of_conda(origin: str, text: str, into: Gathered) -> None:
-    """Take in what conda's own packages say of a PyTorch of which nothing tells the build: its kind, and its CUDA."""
+    """Read what conda's own packages say about a PyTorch of unknown build: its kind, and its CUDA."""
     kind = KIND.search(text)
     if kind and kind["kind"] != "cuda" and into.version("pytorch"):
         into.tell("pytorch", origin, accelerator="cpu")
@@ -165,12 +165,12 @@ def _of_conda(origin: str, text: str, into: Gathered) -> None:
 
 
 def _asked(match: re.Match[str]) -> str:
-    """Return the CUDA version for which PyTorch was asked."""
+    """Return the CUDA version that PyTorch was requested for."""
     return match["cuda"] or f"{match['tag'][:-1]}.{match['tag'][-1]}"
 
 
 def _typed(origin: str, text: str, into: Gathered) -> None:
-    """Take in the packages that commands asked for, where nothing tells those that came of it."""
+    """Read the packages that commands requested, if nothing states the resulting ones."""
     if FAILED.search(text):
         return
     held = into.fact("packages", "distributions")
@@ -192,14 +192,14 @@ def _distribution(name: str) -> str:
 
 
 def _release(version: str, before: str) -> str:
-    """Return the version of a wheel; where its name has no tag, with that of the folder on PyTorch's server."""
+    """Return the version of a wheel; without a tag in its name, with the tag of the folder on PyTorch's server."""
     folder = FOLDER.search(before)
     whole = version.replace("%2B", "+")
     return f"{whole}+{folder['tag']}" if folder and "+" not in whole else whole
 
 
 def named(origin: str, line: str, into: Gathered) -> None:
-    """Take in NVIDIA's wheels that a line says are here: "nvidia-cudnn-cu11 8.6.0 is installed"."""
+    """Read NVIDIA's wheels that a line reports as installed: "nvidia-cudnn-cu11 8.6.0 is installed"."""
     for match in OF_NVIDIA.finditer(line):
         if here(line[: match.start()]):
             held = into.fact("packages", "distributions")
@@ -209,7 +209,7 @@ def named(origin: str, line: str, into: Gathered) -> None:
 
 
 def _wheels(origin: str, text: str, into: Gathered) -> None:
-    """Take in the wheels that someone installed; a name with many versions is a choice, not a statement."""
+    """Read the wheels that someone installed; a name with many versions is a choice, not a statement."""
     found: dict[str, list[str]] = {}
     for match in islice(FILE.finditer(text), MOST):
         if TAKEN.search(match["before"]) and not OTHER.search(f"{match['before']} {match['after']}"):
@@ -242,7 +242,7 @@ def _pythons(text: str) -> Iterator[str]:
 
 
 def _image(origin: str, image: str, tag: str, into: Gathered) -> None:
-    """Take in what the tag of an image says of what is inside it."""
+    """Read what an image's tag says about its contents."""
     into.machine(container="docker")
     if image == "pytorch/pytorch" and (match := TORCH.match(tag)):
         if not into.version("pytorch"):

@@ -1,4 +1,4 @@
-"""What messages of programs and the kernel say of the machine beside the fault: releases, GPUs, codes."""
+"""What messages of programs and the kernel say about the machine besides the fault: releases, GPUs, codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpustack.matrix.subjects.messages import Pattern
     from gpustack.model.facts import Facts, JsonValue, Message
 
-# Kinds of messages that stand in people's own words: such a line may tell more, and is read as words too.
+# Kinds of messages in people's own words: such a line may say more, and is also read as words.
 BY_PEOPLE = frozenset(
     {
         *("container-told", "docker-snap", "docker-desktop", "daemon-reload", "host-smi-works", "wsl-smi-works"),
@@ -49,7 +49,7 @@ def told(message: Message) -> bool:
 
 
 def read(found: Sequence[Found], into: Gathered, matrix: Matrix) -> None:
-    """Take in messages and the facts that they imply."""
+    """Read messages and the facts that they imply."""
     taken = [
         one._replace(message=replace(one.message, strength=Strength.STATED)) if told(one.message) else one
         for one in found
@@ -74,7 +74,7 @@ def read(found: Sequence[Found], into: Gathered, matrix: Matrix) -> None:
 
 
 def implied(facts: Facts, matrix: Matrix) -> Facts:
-    """Return the facts that the messages of a machine imply, each by the row of its kind that its line fits."""
+    """Return the facts that a machine's messages imply, each from the row of its kind that matches its line."""
     into = Gathered(places={name: (one.layer, one.vendor) for name, one in matrix.systems.items()})
     into.machine(container=facts.host.container, wsl="yes" if facts.host.wsl else None)
     rows: dict[str, list[Pattern]] = {one.kind: [] for one in facts.messages}
@@ -88,13 +88,13 @@ def implied(facts: Facts, matrix: Matrix) -> Facts:
 
 
 def _row(message: Message, rows: Sequence[Pattern]) -> Pattern | None:
-    """Return the row by which a message was recognised: the one of its kind that fits its line, or the only one."""
+    """Return the row that a message was recognised by: the one of its kind matching its line, or the only one."""
     fitting = (row for row in rows if row.compiled().search(message.line))
     return next(fitting, rows[0] if len(rows) == 1 else None)
 
 
 def _implied(found: Found, matrix: Matrix) -> dict[tuple[str, str], dict[str, JsonValue]]:
-    """Return the facts that a message implies by component and copy."""
+    """Return the facts that a message implies, by component and copy."""
     held: dict[tuple[str, str], dict[str, JsonValue]] = {}
     for implied in found.row.facts:
         for component, copy, path, value in implied.filled(found.message.values, matrix):
@@ -103,7 +103,7 @@ def _implied(found: Found, matrix: Matrix) -> dict[tuple[str, str], dict[str, Js
 
 
 def _take(component: str, copy: str, facts: dict[str, JsonValue], message: Message, into: Gathered) -> None:
-    """Take in what a message implies of one copy; that one failed says nothing if it is known to be well."""
+    """Store what a message implies about one copy; a failure is ignored if the copy is known to work."""
     origin = f"{message.origin} {IN_WORDS}" if told(message) else message.origin
     if component == "gpu":
         copy = _named_gpu(origin, str(facts.pop("name", "")), into)
@@ -115,7 +115,7 @@ def _take(component: str, copy: str, facts: dict[str, JsonValue], message: Messa
 
 
 def _named_gpu(origin: str, said: str, into: Gathered) -> str:
-    """Take in a GPU by its name, joined to one of that name, and return its key."""
+    """Read a GPU's name, merge it with the GPU of that name, and return its key."""
     name = re.sub(r"^(?:.*?(?:Warning|Error): *|.*\bYour )", "", said).strip()
     same = (key for key, held in into.copies.get("gpu", {}).items() if str(held.facts.get("name")).endswith(name))
     key = next(same, None) or str(len(into.copies.get("gpu", {})))
@@ -124,7 +124,7 @@ def _named_gpu(origin: str, said: str, into: Gathered) -> str:
 
 
 def nested(facts: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return facts by their paths as tables in tables."""
+    """Return facts by path as nested tables."""
     held: dict[str, Any] = {}
     for path, value in facts.items():
         *above, name = path.split(".")

@@ -1,4 +1,4 @@
-"""What readers found, gathered by component, and what each text says of the platform."""
+"""What readers found, collected by component, and what each text says about the platform."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gpustack.model.facts import Component, Environment, Facts, Host, Instance, 
 if TYPE_CHECKING:
     from gpustack.model.facts import Message, Unseen
 
-IN_WORDS = "(in words)"  # how the source of what people wrote themselves ends
+IN_WORDS = "(in words)"  # the suffix of the source of people's own words
 NAMED = ("version", "build", "path")
-HERE = ""  # the key of the one copy of a thing that has no name of its own
-# Layer and maker of what is no system of the stack: (id, layer, vendor).
+HERE = ""  # the key of the only copy of an unnamed thing
+# Layer and vendor of components outside the stack: (id, layer, vendor).
 OTHERS: Mapping[str, tuple[Layer, str]] = {
     "python": (Layer.ENVIRONMENT, "any"),
     "packages": (Layer.ENVIRONMENT, "any"),
@@ -49,7 +49,7 @@ NAMES = (
 
 @dataclass
 class Told:
-    """One copy of a component as told so far."""
+    """What is known so far about one copy of a component."""
 
     source: str
     status: Status = Status.PRESENT
@@ -60,12 +60,12 @@ class Told:
     strengths: dict[str, Strength] = field(default_factory=dict)
 
     def get(self, name: str) -> Learnt | None:
-        """Return a fact with how it was learnt, or None if it is not known."""
+        """Return a fact with how it was obtained, or None if it is unknown."""
         value = getattr(self, name) if name in NAMED else self.facts.get(name)
         return None if value is None else Learnt(value, self.strengths.get(name, Strength.PRINTED), self.source)
 
     def put(self, name: str, learnt: Learnt) -> None:
-        """Keep a fact."""
+        """Store a fact."""
         self.strengths[name] = learnt.strength
         if name in NAMED:
             setattr(self, name, learnt.value)
@@ -75,9 +75,9 @@ class Told:
 
 @dataclass
 class Gathered:
-    """What has been told so far, and of the machine as a whole.
+    """Everything known so far, including about the machine as a whole.
 
-    ``places`` are layer and maker of the stack's systems.
+    ``places`` are the layer and vendor of the stack's systems.
     """
 
     places: Mapping[str, tuple[Layer, str]] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Gathered:
     messages: tuple[Message, ...] = ()
     words: set[str] = field(default_factory=set)
     conflicts: list[Unseen] = field(default_factory=list)
-    strength: Strength = Strength.PRINTED  # of what is told now
+    strength: Strength = Strength.PRINTED  # of what is being read
 
     def tell(
         self,
@@ -101,16 +101,16 @@ class Gathered:
         also: Mapping[str, JsonValue] | None = None,
         **facts: JsonValue,
     ) -> None:
-        """Take in what is known of one copy of a component; None changes nothing, nor does what is known as surely.
+        """Store what is known about one copy of a component; None and what is already as certain change nothing.
 
-        ``also`` are facts whose names are no Python words.
+        ``also`` are facts whose names are not Python identifiers.
         """
         held = self.copies.setdefault(component, {}).setdefault(key, Told(source, status))
         strength = Strength.STATED if source.endswith(IN_WORDS) else self.strength
         named = {"version": version or None, "build": build or None, "path": path or None}
         for name, value in {**named, **facts, **(also or {})}.items():
             known, new = held.get(name), Learnt(value, strength, source)
-            # A failure is no weaker than what works elsewhere: a container's is told beside its machine's.
+            # A failure weighs as much as success elsewhere: a container's is kept beside its machine's.
             stronger = known is not None and held.status is status and strength.beats(known.strength)
             if value is not None and (known is None or stronger):
                 held.put(name, new)
@@ -120,18 +120,18 @@ class Gathered:
             held.source += f", {source}"
 
     def _disagree(self, component: str, name: str, used: Learnt, other: Learnt) -> None:
-        """Note that a tool printed what no message agrees with; people speak of other machines and times as well."""
+        """Note that a tool's output disagrees with all messages; people also speak of other machines and times."""
         if used.strength is Strength.PRINTED and other.strength is Strength.MESSAGE:
             self.conflicts.append(conflict(component, name, used, other))
 
     def machine(self, **said: str | None) -> None:
-        """Take in what is known of the machine: hostname, os, kernel, machine, virtualisation, container, wsl."""
+        """Store what is known about the machine: hostname, os, kernel, machine, virtualisation, container, wsl."""
         for name, value in said.items():
             if value:
                 self.host.setdefault(name, value)
 
     def knows(self, component: str) -> bool:
-        """Return whether anything is known of a component."""
+        """Return whether anything is known about a component."""
         return component in self.copies
 
     def version(self, component: str) -> str | None:
@@ -145,12 +145,12 @@ class Gathered:
 
     @property
     def count(self) -> int:
-        """How much is known so far: it grows with whatever is taken in."""
+        """How much is known so far: it grows with each stored fact."""
         told = sum(len(one.facts) + len(one.source) + 1 for held in self.copies.values() for one in held.values())
         return told + len(self.host) + len(self.messages) + len(self.words)
 
     def facts(self) -> Facts:
-        """Return the facts of the machine that all of it covers."""
+        """Return the facts of the machine that all of it describes."""
         python = self.version("python")
         environments = (Environment(python="python", version=python),) if python else ()
         return Facts(
@@ -207,7 +207,7 @@ def _named(told: Told) -> tuple[str, ...]:
 
 
 def named(said: str) -> bool:
-    """Return whether a text names an operating system that we know."""
+    """Return whether a text names a known operating system."""
     return (
         bool(re.search(r"windows|macos|darwin|\bwin[ _-]?(?:7|8|10|11)\b", said, re.IGNORECASE))
         or _id(said) is not None
@@ -220,12 +220,12 @@ def _id(said: str) -> str | None:
 
 
 def system(origin: str, said: str, into: Gathered) -> None:
-    """Take in the name of an operating system, such as "Ubuntu 22.04.4 LTS (x86_64)"."""
+    """Store the name of an operating system, such as "Ubuntu 22.04.4 LTS (x86_64)"."""
     if not said:
         return
     plain = re.sub(r" \((?:x86_64|aarch64|arm64|AMD64|64-bit)\)", "", said.partition(";")[0])[:120]
     plain = re.sub(r"^(?:GNU/)?Linux (?=[A-Z])", "", plain)
-    plain = re.sub(r"^([Uu]buntu) ?(\d\d)(04|10)$", r"\1 \2.\3", plain)  # as NVIDIA's repositories are called
+    plain = re.sub(r"^([Uu]buntu) ?(\d\d)(04|10)$", r"\1 \2.\3", plain)  # as NVIDIA's repositories are named
     plain = re.sub(r"^(?:Microsoft )?[Ww]in(?:dows)?[ _-]?(?=1[01]\b|[78]\b)", "Windows ", plain)
     if into.host.get("os") == "Windows" and "windows" in plain.lower():
         into.host["os"] = plain
@@ -239,13 +239,13 @@ def system(origin: str, said: str, into: Gathered) -> None:
 
 
 def kernel(origin: str, release: str, into: Gathered) -> None:
-    """Take in the release of the running kernel."""
+    """Store the release of the running kernel."""
     into.machine(kernel=release, wsl="yes" if "microsoft" in release.lower() else None)
     into.tell("linux-kernel", origin, version=release)
 
 
 def platform(origin: str, said: str, into: Gathered) -> None:
-    """Take in a platform as Python writes it: Linux-6.8.0-40-generic-x86_64-with-glibc2.35."""
+    """Store a platform as Python writes it: Linux-6.8.0-40-generic-x86_64-with-glibc2.35."""
     match = PLATFORM.match(said.strip())
     if not match:
         return
@@ -260,14 +260,14 @@ def platform(origin: str, said: str, into: Gathered) -> None:
 
 
 def libc(origin: str, said: str, into: Gathered) -> None:
-    """Take in the C library, such as glibc-2.35."""
+    """Store the C library, such as glibc-2.35."""
     match = re.match(r"glibc[- ]?(\d+\.\d+)", said)
     if match:
         into.tell("python", origin, glibc=match[1])
 
 
 def gpu(origin: str, said: str, into: Gathered, key: str, uuid: str | None = None) -> None:
-    """Take in a GPU by the name that a driver or a person gives it."""
+    """Store a GPU under the name that a driver or a person uses."""
     name = re.sub(r"\((?:UUID|id)[^()]{0,80}\)$", "", said.rstrip()).rstrip().strip(" .|")
     made = maker(name)
     if made == "nvidia":
@@ -277,7 +277,7 @@ def gpu(origin: str, said: str, into: Gathered, key: str, uuid: str | None = Non
 
 
 def maker(name: str) -> str:
-    """Return the maker of a GPU by its name: amd, intel, or nvidia where neither is named."""
+    """Return the vendor of a GPU from its name: amd, intel, or nvidia if neither is named."""
     low = name.lower()
     if re.search(r"\bamd\b|radeon|instinct|strix|\bvega\b|\bmi\d{2,3}\w?\b|\brx ?\d{3,4}\b|firepro|\bgfx\d", low):
         return "amd"
@@ -296,5 +296,5 @@ def pci(said: str) -> str:
 
 
 def uuid(said: str | None) -> str | None:
-    """Return the UUID of a GPU, or None for anything else, such as one that someone took out."""
+    """Return the UUID of a GPU, or None for anything else, such as a removed one."""
     return said if said and re.match(r"(?:GPU|MIG)-(?:GPU-)?[0-9a-fA-F]{8}-", said) else None

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
     from gpustack.imports.gathered import Gathered
 
-# Parts of the driver by names that anything may have: a release of the driver has to follow.
+# Parts of the driver with ambiguous names: a driver release must follow.
 _RELEASE = r"(?=[ :=]{1,3}(?:(?:is|are|at|from|of|still|version) ){0,2}\d{3}\.\d{2})"
 _LIBRARIES = (
     r"(?:user[- ]?space|userland|user[- ]mode)(?: (?:nvidia |driver )?(?:librar(?:y|ies)|libs?|driver|parts?|side))?"
     rf"|(?:nvidia |driver(?:'s)? )?(?:librar(?:y|ies)|libs?){_RELEASE}"
 )
 _MODULE = rf"(?:(?:loaded|running) )?(?:nvidia )?(?:kernel )?(?:module|driver module|modules)(?: version)?{_RELEASE}"
-# Words as a pattern, and the component; the first that fits decides.
+# Words as a pattern, and the component; the first match decides.
 NAMED = (
     (
         r"(?:nvidia[ -])?(?:gpu |graphics |display )?(?:linux )?drivers?(?:'s)?|(?:显卡|nvidia ?)?驱动(?:程序)?",
@@ -100,7 +100,7 @@ SYSTEM = re.compile(
 WSL = re.compile(r"(?<![\w./-])(?:WSL|Wsl|wsl)[ -]?[12]?\b(?!/|\.exe)")
 JETSON = re.compile(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", re.IGNORECASE)
 COMPILER = re.compile(r"#\d+ |\b(?:cc|gcc|g\+\+|GCC|clang|ldd|GLIBC)\b")
-# What is done in a system is done here, where it is not said that it works there.
+# What is done in a system is done here, unless it is said to work there.
 INSIDE = re.compile(
     r"(?<!works)(?<!worked)(?<!fine)(?<!runs)(?<!tested)(?<!same)(?<!like) in (?:the |my |a )?$", re.IGNORECASE
 )
@@ -121,7 +121,7 @@ _TRIM = (
     r"(?: Laptop GPU| Laptop| Mobile| PRO\b)?(?: Blackwell)?)"
 )
 _NUMBER = r"(?:10[1-8]|16[2356]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0"
-# Case counts only where a name in small letters is a word or a number of something else.
+# Case matters only if a name in small letters is a word or a number of something else.
 _NVIDIA = (
     r"(?i:NVIDIA[ -])?(?i:GeForce )?"
     rf"(?:(?:(?i:RTX|GTX|(?<=GeForce )GT|(?<=NVIDIA )GT)|GT|RT)[ -]?(?i:PRO )?[A-Za-z]?\d{{3,4}}{_TRIM}"
@@ -157,7 +157,7 @@ LABELLED = re.compile(
 )
 # "I have a 4070": a number alone, of which someone speaks as of a thing.
 OWNED = re.compile(rf"\b(?:an?|my|the) (?P<name>{_NUMBER})(?=[,.;)]|$| (?:and|with|but|GPU|card|here|in)\b)")
-# "Changed my old GT 1030 to an RX 580": what is named before the second word is gone, what follows it is here.
+# "Changed my old GT 1030 to an RX 580": what precedes the second word is gone, what follows it is here.
 REPLACED = re.compile(
     r"\b(?:chang|swap|switch|replac|trad|exchang)(?:e|es|ed|ing|ped|ping)\b[^.;?\n]{0,60}? (?:to|for|with|by) "
     r"(?:(?:an?|my|the|new|another) ){0,3}(?=\S)",
@@ -167,7 +167,7 @@ MOST = 64
 
 
 def read_systems(origin: str, line: str, into: Gathered, here: Callable[[str], bool]) -> None:
-    """Take in the systems that a line names; ``here`` tells from the words before one whether it is this machine's."""
+    """Read the systems that a line names; ``here`` decides from the words before one whether it is this machine's."""
     wsl = WSL.search(line)
     found = [one for one in SYSTEM.finditer(line) if not COMPILER.search(line) and _named(line[: one.start()], here)]
     inside = [one for one in found if not one["name"].lower().startswith("win")] if wsl else []
@@ -184,7 +184,7 @@ def read_systems(origin: str, line: str, into: Gathered, here: Callable[[str], b
 
 
 def _is_this(line: str, found: re.Match[str], here: Callable[[str], bool]) -> bool:
-    """Return whether a line says of this machine that it is what was found."""
+    """Return whether a line says that this machine is what was found."""
     before = line[: found.start()]
     return _named(before, here) and not AWAY.search(before[-60:]) and not DENIED.match(line, found.end())
 
@@ -194,9 +194,9 @@ def _named(before: str, here: Callable[[str], bool]) -> bool:
 
 
 def read_gpus(origin: str, line: str, into: Gathered, here: Callable[[str], bool]) -> None:
-    """Take in the GPUs of the first line that names any, each with the number that stands with it.
+    """Read the GPUs of the first line that names any, each with the number beside it.
 
-    ``here`` tells from the words before a name whether what follows is said of this machine.
+    ``here`` decides from the words before a name whether it refers to this machine.
     """
     said = f"{origin} (in words)"
     number = 0
@@ -208,7 +208,7 @@ def read_gpus(origin: str, line: str, into: Gathered, here: Callable[[str], bool
 
 
 def _gpu_words_named(line: str, here: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
-    """Yield each GPU that a line names, and how many of it there are; one that is named twice counts once."""
+    """Yield each GPU that a line names, and how many of it there are; one named twice counts once."""
     seen: set[str] = set()
     taken = {one.end() for one in REPLACED.finditer(line)} & {one.start("name") for one in NAME.finditer(line)}
     former = min(taken, default=0)

@@ -1,4 +1,4 @@
-"""A snapshot and texts of one machine: what a probe measured is taken before what a tool printed or a person wrote."""
+"""A snapshot merged with texts about the same machine: a probe's measurement beats a tool's or a person's text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEASURED = "the snapshot"
 def join(
     measured: tuple[Component, ...], told: tuple[Component, ...]
 ) -> tuple[tuple[Component, ...], tuple[Unseen, ...]]:
-    """Return the components of both, each once, and where they disagree."""
+    """Return the components of both, each once, and their disagreements."""
     texts = {one.id: one for one in told}
     kept = tuple(texts.get(one.id, one) if one.status is Status.UNKNOWN else one for one in measured)
     known = {one.id for one in kept}
@@ -27,7 +27,7 @@ def join(
 
 
 def _conflicts(measured: Component, told: Component) -> Iterator[Unseen]:
-    """Yield each settled fact of a text that no copy of the snapshot agrees with."""
+    """Yield each definite fact of a text that no copy in the snapshot agrees with."""
     copies = [_settled(copy, MEASURED) for copy in measured.instances]
     none = [Learnt("none", Strength.MEASURED, MEASURED)] if measured.status is Status.ABSENT else []
     for copy in told.instances:

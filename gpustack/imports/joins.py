@@ -1,4 +1,4 @@
-"""Facts of different lines and texts joined: what each says alone, and what they say together of one machine."""
+"""Conclusions from facts of different lines and texts: what they say together about one machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RUNNING = re.compile(r"/lib/modules/([2-9]\.\d[\w.+~-]*)")
 
 
 def join(into: Gathered, matrix: Matrix) -> None:
-    """Take in what follows from several facts together; what a text says outright stands."""
+    """Add what follows from several facts together; explicit statements of a text are kept."""
     into.strength = Strength.MESSAGE
     for one in JOINS:
         one(into, matrix)
@@ -38,7 +38,7 @@ def join(into: Gathered, matrix: Matrix) -> None:
 
 
 def _served(into: Gathered, matrix: Matrix) -> None:
-    """Take in the PyTorch that a server's release requires, where nothing says which is here."""
+    """Add the PyTorch that a server's release requires, if nothing says which is installed."""
     for server in ("vllm", "sglang"):
         version = into.version(server)
         known = into.fact("packages", "distributions")
@@ -52,7 +52,7 @@ def _served(into: Gathered, matrix: Matrix) -> None:
 
 
 def _other_maker(into: Gathered, _matrix: Matrix) -> None:
-    """Take in that a PyTorch for CUDA finds no GPU: where it was asked for one of Intel's, or only AMD's is here."""
+    """Add why a PyTorch for CUDA finds no GPU: it was requested for an Intel GPU, or only AMD GPUs exist."""
     asked = next((one for one in into.messages if one.kind == "xpu-no-devices"), None)
     if asked and into.fact("pytorch", "accelerator") == "cuda":
         into.tell("pytorch", asked.origin, available=False)
@@ -64,7 +64,7 @@ def _other_maker(into: Gathered, _matrix: Matrix) -> None:
 
 
 def _closed(into: Gathered, _matrix: Matrix) -> None:
-    """Take in that the module is the proprietary one, where someone says so beside a GPU that is not found."""
+    """Add that the module is the proprietary one, if someone says so beside a GPU that is not found."""
     said = {one.kind: one for one in reversed(into.messages)}
     flavour = said.get("closed-module-named")
     if (
@@ -79,7 +79,7 @@ def _closed(into: Gathered, _matrix: Matrix) -> None:
 
 
 def _no_devices(into: Gathered, _matrix: Matrix) -> None:
-    """Take in that the driver counts no GPU, and the flavour of its module where only the file on disk is known."""
+    """Add that the driver counts no GPU, and its module's flavour if only the file on disk is known."""
     said = next((one for one in into.messages if one.kind == "smi-no-devices"), None)
     if said and into.knows("nvidia.ko"):  # NVML starts only where the module is in memory
         into.tell("nvml", said.origin, gpu_count=0)
@@ -87,7 +87,7 @@ def _no_devices(into: Gathered, _matrix: Matrix) -> None:
 
 
 def _out(into: Gathered, _matrix: Matrix) -> None:
-    """Take in that the module is not in memory, and for which other kernel it was built."""
+    """Add that the module is not in memory, and which other kernel it was built for."""
     said = [one for one in into.messages if one.kind in NOT_LOADED and one.values.get("module", "nvidia") == "nvidia"]
     inside = any(into.host.get(name) for name in ("container", "wsl"))
     if not said or inside or into.fact("nvidia.ko", "loaded") or into.knows("kernel-log"):
@@ -104,7 +104,7 @@ def _out(into: Gathered, _matrix: Matrix) -> None:
 
 
 def _at_work(into: Gathered, matrix: Matrix) -> None:
-    """Take in that a GPU is at work: a program shows a result of it, and nothing else that is said is a fault."""
+    """Add that a GPU is working: a program shows its result, and no fault is reported."""
     shown = next((one for one in into.messages if one.kind in USED and "False" not in one.line), None)
     if shown is None:
         return

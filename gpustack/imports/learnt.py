@@ -1,4 +1,4 @@
-"""A fact beside how it was learnt, and two sources that disagree on it."""
+"""A fact with how it was obtained, and disagreements between two sources."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from gpustack.model.facts import Unseen
 if TYPE_CHECKING:
     from gpustack.model.facts import JsonValue, Strength
 
-# Facts that one machine has one of, and that do not change while it runs.
+# Facts with one value per machine that do not change while it runs.
 SETTLED = frozenset({"version", "version_loaded", "version_on_disk", "flavour", "cuda_version", "driver_cuda"})
 
 
 class Learnt(NamedTuple):
-    """A fact's value, how it was learnt, and where."""
+    """A fact's value, how it was obtained, and where."""
 
     value: JsonValue
     strength: Strength
     source: str
 
     def differs(self, other: Learnt) -> bool:
-        """Return whether two values cannot both hold; one may be the other cut short (580 and 580.95.05)."""
+        """Return whether two values are incompatible; one may be the other cut short (580 and 580.95.05)."""
         one, two = str(self.value), str(other.value)
         return not (one.startswith(two) or two.startswith(one))
 

@@ -1,6 +1,6 @@
 """Messages of other programs: what each implies, and the error codes that it names.
 
-Large inputs stay cheap: a pattern is tried only around places where its word stands, and only so many times.
+Large inputs stay cheap: a pattern is tried only around occurrences of its word, a limited number of times.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ASIDE = re.compile(
     rf"[(\[]\s{{0,8}}(?:error|code)?\s{{0,8}}{NUMBER}\s{{0,8}}[)\]]|(?<![\w.]){NUMBER}\s{{1,8}}error\b", re.IGNORECASE
 )
 SHORTEST_SPELT = 10
-USUAL = 3  # a number alone is an Xid, CUDA's or NVML's; of the others only where they know it
+USUAL = 3  # a bare number is an Xid, CUDA's or NVML's; the others' only if they know it
 BEFORE, AFTER = 600, 900
 MOST_PLACES = 400
 LONGEST_WINDOW = 16_000
@@ -49,13 +49,13 @@ BEFORE_IT = re.compile(
 AFTER_IT = re.compile(
     r"(?:\.(?= [A-Za-z]+ \d)|\.?[,(]|[^;]{0,80};|[\"'\u201d\u2019`]\.?(?=[ ]))[ ]?(?P<text>.{4,200})$"
 )
-RAISED = re.compile(r"[,;:]? ?\b\w*(?:Error|ERROR)$")  # the class of what was raised, before its words
-# A line in which someone speaks: of himself, or in a whole sentence without a mark of quotation or of a program.
+RAISED = re.compile(r"[,;:]? ?\b\w*(?:Error|ERROR)$")  # the class of the exception, before its text
+# A line in which someone speaks: about himself, or in a whole sentence without quotation or program marks.
 PERSON = re.compile(
     r"(?P<self>(?<![\w/.'-])(?:I|I'm|I've|[Mm]y|[Ww]e|[Oo]ur|[Nn]obody|[Ss]omebody|[Ff]orgot)(?![\w./:=-]))"
     r"|^(?:The|There|This|After|Since|Under|Whenever|When|Inside|On|As|GPU \d) [^:\"'`=>{}\[\]]{8,300}\.$"
 )
-MOSTLY, NEARLY = 0.5, 0.9  # of a line: as much makes it a program's; where someone says "my", as much as the second
+MOSTLY, NEARLY = 0.5, 0.9  # share of a line that makes it a program's; if someone says "my", the second
 PLAIN = str.maketrans({"\0": None, "\xa0": " ", "\u00b0": " ", "\u00ba": " "})  # degrees are written with either sign
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
 # What loggers put before a line: the time of a hosted runner or a container, space, quotes, its weight, time since the
@@ -80,7 +80,7 @@ KERNEL = re.compile(
 
 
 def mentioned(text: str, matrix: Matrix) -> tuple[tuple[Number, ...], tuple[str, ...]]:
-    """Return the numbers that a text names, each once, and the readings of it that no table knows."""
+    """Return the numbers that a text names, each once, and the readings that no table knows."""
     held = {family.id: numbers(matrix, family) for family in FAMILIES}
     own = tuple(one for table in held.values() for one in table if squash(text) in _own(one))
     if own:
@@ -97,19 +97,19 @@ def mentioned(text: str, matrix: Matrix) -> tuple[tuple[Number, ...], tuple[str,
 
 
 def _own(one: Number) -> tuple[str, str]:
-    """Return what we call a number ourselves: cudnn9-1001 and cuDNN 9 status 1001."""
+    """Return our name for a number: cudnn9-1001 and cuDNN 9 status 1001."""
     return squash(f"{one.family.id}{one.number}"), squash(f"{one.family.title}{one.number}")
 
 
 def _named(text: str, held: dict[str, tuple[Number, ...]]) -> Iterator[Number]:
-    """Yield the numbers whose names are in the text, whatever their case and underscores."""
+    """Yield the numbers whose names occur in the text, ignoring case and underscores."""
     said = {squash(word) for word in re.findall(r"[A-Za-z][A-Za-z0-9_]{5,}", text)} | {squash(text)}
     for table in held.values():
         yield from (one for one in table if said & {squash(name) for name in (one.name, *one.also)})
 
 
 def _read(text: str) -> Iterator[tuple[Family, int, bool]]:
-    """Yield the numbers in a text, each with a family that it can be of, and whether it is surely meant as one."""
+    """Yield the numbers in a text, each with a possible family, and whether that family is certain."""
     alone = ALONE.fullmatch(text)
     if alone:
         yield from ((family, _int(alone[1]), place < USUAL) for place, family in enumerate(FAMILIES))
@@ -126,12 +126,12 @@ def _read(text: str) -> Iterator[tuple[Family, int, bool]]:
 
 
 def _answers(families: Sequence[Family]) -> tuple[Family, ...]:
-    """Return the families whose numbers are answers of a library, not lines of the kernel log."""
+    """Return the families whose numbers are results of a library, not lines of the kernel log."""
     return tuple(one for one in families if "xid" not in one.id)
 
 
 def _spelt(text: str, held: dict[str, tuple[Number, ...]], found: Sequence[Number]) -> Iterator[Number]:
-    """Yield the number whose meaning the text says in the library's own words, the longest; not where one is named."""
+    """Yield the number whose meaning the text states in the library's own words, the longest, unless one is named."""
     line = squash(text)
     told = {one.family.id for one in found}
     other = any(re.search(one.said, text, re.IGNORECASE) for one in FAMILIES if not one.spelt)
@@ -148,22 +148,22 @@ def _int(text: str) -> int:
 
 
 def clean(text: str) -> str:
-    """Return text without terminal escapes, without what loggers put before a line, and with plain ends of lines."""
+    """Return text without terminal escapes and logger prefixes, with plain line endings."""
     return PREFIX.sub("", _plain(text))
 
 
 def laid(text: str) -> str:
-    """Return text with plain ends of lines and its indentation, which some tools mean."""
+    """Return text with plain line endings and its indentation, which matters for some tools."""
     return LOGGED.sub("", _plain(text))
 
 
 def spoken(text: str) -> str:
-    """Return what of a text is no line of the kernel's log, cleaned."""
+    """Return the cleaned lines of a text that are not from the kernel log."""
     return clean(KERNEL.sub("", _plain(text)))
 
 
 def rewritten(text: str) -> Mapping[str, str]:
-    """Return each line of a text that is read in other words, and how it was written, both without what loggers add."""
+    """Return each reworded line of a text with its original, both without logger prefixes."""
     return originals(PREFIX.sub("", text))
 
 
@@ -180,7 +180,7 @@ def _plain(text: str) -> str:
 
 
 class Found(NamedTuple):
-    """A message, and whether it is most of its line: what else stands there then is the program's as well."""
+    """A message, and whether it is most of its line, so that the rest is the program's as well."""
 
     message: Message
     row: Pattern
@@ -189,12 +189,12 @@ class Found(NamedTuple):
 
 
 def find(texts: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Message, ...]:
-    """Return the messages in texts, each a pair of origin and cleaned text; each with its values once, in order."""
+    """Return the messages in texts, given as pairs of origin and cleaned text; values once each, in order."""
     return tuple(found.message for origin, text in texts for found in look(origin, text, matrix))
 
 
 def look(origin: str, text: str, matrix: Matrix) -> tuple[Found, ...]:
-    """Return the messages in one cleaned text, each with its values once."""
+    """Return the messages in one cleaned text, with values once each."""
     data = LONG.sub(r"\1\2", text).encode("utf-8", "replace")
     lower = data.lower()
     found: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[int, Found]] = {}
@@ -219,7 +219,7 @@ def _of(pattern: Pattern, data: bytes, lower: bytes, origin: str) -> Iterator[tu
 
 
 def _around(word: bytes, lower: bytes) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the text around the places of a word; places that are near each other share one."""
+    """Yield the start and end of the text around a word's occurrences; nearby ones share one range."""
     start = end = -1
     at = lower.find(word)
     for _ in range(MOST_PLACES):
@@ -252,7 +252,7 @@ def _message(pattern: Pattern, match: re.Match[str], window: str, origin: str) -
 
 
 def _aside(line: str, said: str) -> str:
-    """Return what is in a line before and after what was recognised, where a comma or a semicolon parts them."""
+    """Return the parts of a line before and after a message, if a comma or a semicolon separates them."""
     before, _, after = line.partition(said)
     parts = (BEFORE_IT.search(before), AFTER_IT.match(after))
     return "\n".join(RAISED.sub("", part["text"]) for part in parts if part)

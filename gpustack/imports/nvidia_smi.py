@@ -1,4 +1,4 @@
-"""What ``nvidia-smi`` prints, in its layouts since 2018: the table, ``-L``, ``--query-gpu``, ``--version``, ``-q``."""
+"""The output of ``nvidia-smi`` in its layouts since 2018: the table, ``-L``, ``--query-gpu``, ``--version``, ``-q``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MOST = 64
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in everything that nvidia-smi says in this text."""
+    """Read all nvidia-smi output in this text."""
     banner = VERSIONS.search(text) or BANNER.search(text)
     if banner:
         release = banner["driver"] or banner["smi"]
@@ -74,7 +74,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _differs(smi: str, release: str) -> bool:
-    """Return whether the driver is of another release than nvidia-smi and of Windows, as in WSL: of two numbers."""
+    """Return whether the driver's release differs from nvidia-smi's and is Windows', as in WSL."""
     return smi.split(".")[:2] != release.split(".")[:2] and release.count(".") == 1
 
 
@@ -90,7 +90,7 @@ def _listed(origin: str, text: str, into: Gathered) -> None:
 
 
 def _rows(origin: str, text: str, into: Gathered) -> None:
-    """Take in the table, a GPU in two or three lines; a name that ends in dots is cut."""
+    """Read the table, with two or three lines per GPU; a name that ends in dots is cut."""
     devices = text.partition("| MIG devices:")[2] if "| MIG devices:" in text else None
     for match in islice(ROW.finditer(text), MOST):
         name, known = match["name"].strip(), into.copies.get("gpu", {})
@@ -103,14 +103,14 @@ def _rows(origin: str, text: str, into: Gathered) -> None:
 
 
 def _uncut(name: str) -> str:
-    """Return a name without the dots of one that is cut, and without a number that is cut with it."""
+    """Return a cut name without its dots, and without a number cut with it."""
     if not name.endswith("..."):
         return name
     return re.sub(r"(?<=[GR]TX) \d{1,3}$", "", name[:-3]) if name[-4] != " " else name[:-3].strip()
 
 
 def _state(match: re.Match[str], devices: str | None) -> dict[str, JsonValue]:
-    """Return what stands beside and below a GPU's name: memory, temperature, power, ECC errors and MIG."""
+    """Return what is beside and below a GPU's name: memory, temperature, power, ECC errors and MIG."""
     use, heat = USE.search(match["below"]), HEAT.search(match["below"])
     errors = re.search(r"\| +(\d{1,9}) +\|\s*$", match["rest"])
     mig = ENABLED.search(match["below"])
@@ -130,7 +130,7 @@ def _state(match: re.Match[str], devices: str | None) -> dict[str, JsonValue]:
 
 
 def _instances(index: str, mode: str, devices: str | None) -> dict[str, JsonValue]:
-    """Return the instances of a GPU that the table of MIG devices has; nothing if the text has no such table."""
+    """Return the GPU's instances in the table of MIG devices; nothing if the text has no such table."""
     if devices is None or mode != "Enabled":
         return {}
     rows = (row for row in MIG_ROW.finditer(devices) if row["index"] == index)
@@ -138,7 +138,7 @@ def _instances(index: str, mode: str, devices: str | None) -> dict[str, JsonValu
 
 
 def _csv(origin: str, text: str, into: Gathered) -> None:
-    """Take in what ``--query-gpu=… --format=csv`` prints."""
+    """Read the output of ``--query-gpu=… --format=csv``."""
     for block in islice(CSV.finditer(text), MOST):
         names = [name.partition(" [")[0] for name in block["head"].split(", ")]
         rows = [row.split(", ") for row in block["rows"].splitlines()]
@@ -150,7 +150,7 @@ def _csv(origin: str, text: str, into: Gathered) -> None:
 
 
 def _link(said: dict[str, str]) -> dict[str, JsonValue]:
-    """Return the PCI Express link that was asked for."""
+    """Return the PCI Express link fields of the query."""
     asked = {name: said.get(f"pcie.link.{key}", "") for name, key in LINK.items()}
     found: dict[str, JsonValue] = {name: int(value) for name, value in asked.items() if re.fullmatch(r"\d{1,2}", value)}
     return {"pcie": found} if found else {}

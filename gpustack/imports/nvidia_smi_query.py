@@ -1,4 +1,4 @@
-"""What ``nvidia-smi -q`` prints: first the machine, then each GPU, fields indented below their headings."""
+"""The output of ``nvidia-smi -q``: first the machine, then each GPU, fields indented below their headings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_GPUS = 64
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in the log, where the text holds one."""
+    """Read the log, if the text contains one."""
     marks = list(islice(ONE.finditer(text), MOST_GPUS))
     if not marks and not LOG.search(text):
         return
@@ -43,7 +43,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """Return every field by its path in lower case ("mig mode/current"); what has no value heads what is below it."""
+    """Return every field by its path in lower case ("mig mode/current"); one without a value heads those below it."""
     found: dict[str, str] = {}
     above: list[tuple[int, str]] = []
     for match in islice(FIELD.finditer(text), MOST_FIELDS):
@@ -90,12 +90,12 @@ def _spelt(said: str) -> str | None:
 
 
 def _answer(said: str) -> int | None:
-    """Return NVML's number of what it answered, or None if nvidia-smi has words for it that are not known here."""
+    """Return NVML's number for a result, or None if nvidia-smi's words for it are unknown here."""
     return ANSWERS.get(said.lower())
 
 
 def _throttle(said: Mapping[str, str]) -> dict[str, JsonValue]:
-    """Return NVML's mask of why clocks are held down, and the name of each reason."""
+    """Return NVML's mask of why clocks are lowered, and the name of each reason."""
     active = [
         place
         for place, (smi, _) in enumerate(REASONS)
@@ -108,7 +108,7 @@ def _throttle(said: Mapping[str, str]) -> dict[str, JsonValue]:
 
 
 def _ecc(said: Mapping[str, str]) -> dict[str, JsonValue]:
-    """Return the counts that no correction helped, DRAM's and SRAM's together, as NVML counts them."""
+    """Return the uncorrectable error counts, DRAM and SRAM together, as NVML counts them."""
     found: dict[str, JsonValue] = {}
     for kind in ("volatile", "aggregate"):
         parts = [said.get(f"ecc errors/{kind}/{name}", "") for name in UNCORRECTED]

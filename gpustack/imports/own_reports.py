@@ -1,4 +1,4 @@
-"""Our own reports, and what pip inspect prints: JSON that is read back."""
+"""Our own reports and the output of pip inspect: JSON that is read back."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ BEGIN = re.compile(r'\{\s*"version"\s*:\s*"1"\s*,\s*"pip_version"')
 PLAIN = re.compile(r"[\w.+!-]{1,80}")
 OURS = re.compile(r'\{\s*"schema"\s*:\s*"(?P<schema>gpustack\.[\w-]+/\d+)"')
 GAP = r"\s+(?:>\s*)?"
-# As it is written, and as earlier versions wrote it.
+# As written now, and by earlier versions.
 MORE = "-v adds the stack and all evidence; --format html (?:makes a page to share|is a page to send).".replace(
     " ", GAP
 )
-# The last line of a report, as text and as Markdown, and the line that it may begin with.
+# The last line of a report, as text and as Markdown, and its possible first words.
 FOOT = re.compile(
     rf"^[ \t>]*{MORE}(?:{GAP}[^\n]{{0,200}}explain{GAP}[\w-]+{GAP}says{GAP}why\.)?|"
     r"^[ \t>]*gpustack \d[\w.+-]*,\s+(?:>\s*)?matrix\s+(?:>\s*)?of\s+(?:>\s*)?\d{4}-\d\d-\d\d\b[^\n]*"
@@ -33,14 +33,14 @@ HEAD = re.compile(
     r"|^[ \t>]*#{1,3} \S{1,3} gpustack: ",
     re.MULTILINE,
 )
-# Of a report without its end: the title of a finding, its place, and what stands below these.
+# For a report without its end: the title of a finding, its place, and what follows them.
 TITLE = re.compile(r"^[ \t>#]*\S{1,4} (?:error|warning|note|unknown): ", re.MULTILINE)
 PLACE = re.compile(r"^[^\n]*\bin\s+the\s+[\w-]+\s+layer\s+\([\w.-]+\)", re.MULTILINE)
 REASONS = re.compile(
     r"^[ \t>*-]*(?:How we know|What to type|For maintainers: |THE STACK, TOP FIRST\b)|^[ \t>]*Fix(?: \([a-z ]+\))?: ",
     re.MULTILINE,
 )
-# The other forms: each line of it, or the whole between two marks.
+# The other formats: each line, or the whole between two marks.
 OTHERS = re.compile(
     r"^[^\n]*<title>gpustack: [\s\S]*?(?:</html>|\Z)"
     r"|(?:<\?xml[^\n]{0,80}\n)?[ \t]{0,16}<testsuites name=\"gpustack\"[\s\S]*?(?:</testsuites>|\Z)"
@@ -53,7 +53,7 @@ SARIF = re.compile(r'"driver"\s*:\s*\{\s*"name"\s*:\s*"gpustack"')
 
 
 def told(text: str) -> str:
-    """Return a text in which each such report is the list that ``pip freeze`` would give; descriptions tell nothing."""
+    """Return a text with each such report replaced by the list of ``pip freeze``; descriptions are ignored."""
     parts: list[str] = []
     at = 0
     while begun := BEGIN.search(text, at):
@@ -80,7 +80,7 @@ def _lines(said: Mapping[str, Any]) -> Iterator[str]:
 
 
 class Parted(NamedTuple):
-    """The snapshots that are in a text, what is left of it, and whether a report was taken out."""
+    """The snapshots in a text, the rest of it, and whether a report was removed."""
 
     recorded: tuple[Mapping[str, Any], ...]
     text: str
@@ -88,7 +88,7 @@ class Parted(NamedTuple):
 
 
 def part(origin: str, text: str) -> Parted:
-    """Take what this program wrote out of a text; raises InputError if a snapshot in it is cut off."""
+    """Remove this program's own output from a text; raises InputError if a snapshot in it is cut off."""
     text = ESCAPES.sub("", text)
     recorded: list[Mapping[str, Any]] = []
     left, at = [], 0
@@ -103,7 +103,7 @@ def part(origin: str, text: str) -> Parted:
 
 
 def _objects(origin: str, text: str) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
-    """Yield start, end and content of each JSON object of ours that is in a text, quoted or not."""
+    """Yield the start, end and content of each of our JSON objects in a text, quoted or not."""
     at = 0
     while found := OURS.search(text, at):
         start = found.start()
@@ -120,7 +120,7 @@ def _object(origin: str, text: str, start: int, schema: str) -> tuple[Mapping[st
 
 
 def _without(text: str) -> str:
-    """Return a text without the reports in it."""
+    """Return a text without its reports."""
     if SARIF.search(text):
         return ""
     text = OTHERS.sub("", _above_and_below(text))
@@ -130,7 +130,7 @@ def _without(text: str) -> str:
 
 
 def _above_and_below(text: str) -> str:
-    """Return a text without the reports that end with our last line, and what is above one without its head."""
+    """Return a text without the reports that end with our last line, and without a headless report's body."""
     kept: list[str] = []
     at = 0
     for foot in FOOT.finditer(text):

@@ -30,7 +30,7 @@ SATISFIED = re.compile(
     r" in \S{1,300}-packages\S*(?: \(from [^\n]{1,200}\))? \((?P<version>\d[\w.+!-]{0,60})\)",
     re.MULTILINE,
 )
-# Rows below a command that lists, whatever it was filtered by, and columns that stand without any head.
+# Rows below a list command, whatever its filter, and columns without a header.
 LISTED = re.compile(
     r"\b(?:pip3?(?:\.exe)?|conda|mamba|micromamba)[\"']? (?:-\S+ )?(?:list|freeze)\b[^\n]{0,80}\n"
     r"(?P<rows>(?:[A-Za-z][\w.-]{0,60} +\d[^\n]*(?:\n|\Z)){1,10000})"
@@ -38,7 +38,7 @@ LISTED = re.compile(
 ALIGNED = re.compile(
     r"(?P<rows>(?:^[a-z][a-z0-9_.-]{2,60}(?: {3,}|\t+)\d+\.\d[\w.+!]{0,40}[ \t]*$\n?){2,})", re.MULTILINE
 )
-# Those that one row of such columns is enough for.
+# Packages for which one row of such columns is enough.
 KNOWN = re.compile(
     r"^(?P<name>cudatoolkit|cudnn|cuda-(?:runtime|cudart|version|toolkit|nvcc)|pytorch(?:-cuda|-gpu)?|torch"
     r"|torch(?:vision|audio)|tensorflow(?:-gpu|-cpu)?|onnxruntime(?:-gpu)?|jaxlib|vllm|flash[-_]attn)"
@@ -62,7 +62,7 @@ LABELLED = re.compile(
 SOLVED = re.compile(
     r"::(?P<name>[a-z_][\w.-]{0,60}?)-(?P<version>\d[\w.]{0,30})-(?P<build>[\w.]{2,60})[ \t]*$", re.MULTILINE
 )
-# A row of what conda is about to download: "pytorch-2.0.0 | py3.8_cpu_0 84.2 MB pytorch".
+# A row of a pending conda download: "pytorch-2.0.0 | py3.8_cpu_0 84.2 MB pytorch".
 PLANNED = re.compile(
     r"^[ \t]*(?P<name>[a-z_][\w.-]{0,60}?)-(?P<version>\d[\w.]{0,30})[ \t]*\|[ \t]*(?P<build>[\w.]{2,60})[ \t]+"
     r"[\d.]{1,8} [KMG]?B\b",
@@ -92,7 +92,7 @@ CONDA_REPORTED = re.compile(
     r"|<pip>))?(?:[ \t]+\S+)?[ \t]*$",
     re.MULTILINE,
 )
-# A wheel that pip freeze names by its address, what pip says it has installed, and lists in JSON.
+# A wheel that pip freeze names by address, pip's report of an installation, and its JSON lists.
 WHEEL = re.compile(
     r"^(?P<name>[A-Za-z][\w.-]{0,60}) @ \S{1,300}/[\w.]{1,60}-(?P<version>\d(?:[\w.+!]|%2B){0,80})-(?:cp"
     r"|py)\d[^\s/]*\.whl",
@@ -131,7 +131,7 @@ class Package(NamedTuple):
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in every list of packages that is in this text."""
+    """Read every list of packages in this text."""
     found: dict[str, list[str]] = {}
     for package in (*_pip(text), *_conda(text)):
         versions = found.setdefault(package.name, [])
@@ -151,7 +151,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def take(origin: str, found: Mapping[str, str], into: Gathered) -> None:
-    """Take in distributions that a command asked for; what is known of a framework stands."""
+    """Store distributions that a command requested; known facts about a framework are kept."""
     for name, version in found.items():
         component = COMPONENTS.get(name) or name
         if not into.version(component):
@@ -183,7 +183,7 @@ def _pip(text: str) -> Iterator[Package]:
 
 
 def _labelled(text: str) -> Iterator[Package]:
-    """Yield packages that stand as "flash-attn: 2.5.7" or "mamba-ssm Version: 2.2.4", one a line, or by word."""
+    """Yield packages written as "flash-attn: 2.5.7" or "mamba-ssm Version: 2.2.4", one per line, or in words."""
     for match in islice(BY_WORD.finditer(text), MOST):
         name = "pytorch" if match["manager"] == "conda" else "torch"
         yield Package(name, match["version"], build=match["build"])
@@ -207,7 +207,7 @@ def _conda(text: str) -> Iterator[Package]:
 
 
 def _component(origin: str, package: Package, into: Gathered) -> None:
-    """Take in a package that is a component of the stack."""
+    """Store a package that is a component of the stack."""
     name, version, build = package.name, package.version, package.build
     component = COMPONENTS.get(name) or (name if name in SYSTEMS else None)
     if component is None:
@@ -234,7 +234,7 @@ def _component(origin: str, package: Package, into: Gathered) -> None:
 
 
 def _frameworks(origin: str, found: dict[str, JsonValue], into: Gathered) -> None:
-    """Take in the frameworks that come in several distributions."""
+    """Store the frameworks that consist of several distributions."""
     named: dict[str, JsonValue] = {
         name: held for name, held in found.items() if name.startswith(("onnxruntime", "ort-nightly"))
     }
@@ -267,5 +267,5 @@ def _normal(name: str) -> str:
 
 
 def _dotted(cuda: str) -> str:
-    """Return the CUDA version that a conda build names: 11.8 as it is, 118 as 11.8, 112 as 11.2."""
+    """Return the CUDA version that a conda build names: 11.8 unchanged, 118 as 11.8, 112 as 11.2."""
     return cuda if "." in cuda else f"{cuda[:2]}.{cuda[2:] or '0'}"

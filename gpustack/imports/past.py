@@ -1,18 +1,18 @@
-"""What of a text is not of this machine, or is over: other machines, documents, advice, old faults, what was solved."""
+"""Parts of a text that are not about this machine or are over: other machines, documents, advice, old faults."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
 
-# What stands below a line that covers another environment or machine, up to an empty line, is none of this one's.
+# What follows a line about another environment or machine, up to an empty line, is not about this one.
 ELSEWHERE = re.compile(
     r"^[^\n.:;]{0,24}\b(?:another|(?:the|my|an) other|other|(?:a |the )?(?:different|second))(?: \w+)? (?:environments?"
     r"|env|venv|machines?|computers?|pcs?|servers?|laptops?|hosts?|systems?)\b[^\n]{0,50}\b(?:works?|worked|working|fine|ok)\b"
     r"[^\n]{0,20}:[ \t]*\n(?:[^\n]*\S[^\n]*(?:\n|$)){1,40}",
     re.IGNORECASE | re.MULTILINE,
 )
-# A fault of another day that is over, as someone tells it beside what is here now.
+# A past fault, as someone reports it beside the present state.
 BYGONE = re.compile(
     r"(?:^|(?<=[.;] ))[^\n;.]{4,80} (?:was|were) (?:last (?:week|month|year)|yesterday).s "
     r"(?:problem|issue|fault|trouble)\b"
@@ -24,13 +24,13 @@ BYGONE = re.compile(
     r"[^\n;.]{0,24}[.;]",
     re.IGNORECASE | re.MULTILINE,
 )
-# Advice for those to whom something is said: "if nvidia-smi says …, reboot".
+# Advice to readers: "if nvidia-smi says …, reboot".
 ADVISED = re.compile(
     r"\bif (?!I\b|we\b)[^\n.;]{0,40}\b(?:says?|shows?|prints?|reports?|sees?|gets?)\b[^\n.;]{0,120}, (?:then |please )?"
     r"(?:reboot|restart|reinstall|update|upgrade|run|install|set|use|try|check)\b(?! (?:of|helps?|fixes|cures|solves))",
     re.IGNORECASE,
 )
-# What documents say, and what someone else's machine prints: none of it is of this one.
+# Quotations from documents and other machines' output: not about this one.
 DOCUMENTED = re.compile(
     r"(?:^|(?<=[.;] ))(?:(?:I|we) (?:have )?read (?:in|on) [^\n:.;]{2,40}:|(?:The |Our |NVIDIA's )?(?:docs?"
     r"|documentation|manual|release notes|wiki|FAQ|guide)(?: pages?)? (?:says?|explains?|mentions?|describes?)\b)"
@@ -46,7 +46,7 @@ ANOTHER = re.compile(
     r"[^\n;]{0,160};(?= mine\b| my\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-# It runs now, as someone tells it.
+# It works now, according to someone.
 WELL = re.compile(
     r"\b(?:everything|it|all|cuda|torch|pytorch|tensorflow|nvidia-smi|training|inference)\b[^.!?\n]{0,40}?"
     r"\b(?:works?|runs?|working|running|fine|ok|stable)\b[^.!?\n]{0,24}\b(?:now|again|since|perfectly)\b"
@@ -59,14 +59,14 @@ NOT_WELL = re.compile(
     r"\b(?:but|still|however|yet|except|until|fails?|failing|error|crash\w*|wrong|not|n't|no longer|without it|only)\b",
     re.IGNORECASE,
 )
-# What is over once it runs: quoted lines, lines that a program printed as errors, sentences about what was.
+# What no longer applies once it works: quoted lines, printed errors, sentences about the past.
 OLD_LINE = re.compile(r"[ \t]{0,8}>|[^\n]{0,80}?(?:[A-Z][a-z]{1,40}Error\b|\b(?:NVRM|Xid|Failed to|FATAL|ERROR)\b)")
 OLD_SENTENCE = re.compile(
     r"(?:^|(?<=[.!?;:,] ))(?:[^.!?;,]{0,80}? (?:was|were|had|got|gave|did|didn't|failed|used to)\b"
     r"|(?:The |My |Our )?(?:previous|old|former|earlier)\b)[^!?;,]{0,200}?(?:[.!?;](?=\s|$)|$)",
     re.IGNORECASE,
 )
-# "That was in January with the old card." below what it covers.
+# "That was in January with the old card." below what it refers to.
 THAT_WAS = re.compile(
     r"(?:That|This|These|Those|It|Those lines) (?:was|were|is|are)"
     r" (?:in|on|from|with|before|back|last|an? old|the old|old|what|of)\b[^\n]{0,80}\b(?:old|January|February|March"
@@ -75,7 +75,7 @@ THAT_WAS = re.compile(
 
 
 def own(text: str) -> str:
-    """Return a text without what other machines and documents have, faults that are over, and advice about any."""
+    """Return a text without what concerns other machines, documents, faults that are over, and advice."""
     text = ELSEWHERE.sub("\n", text)
     for pattern in (BYGONE, ADVISED, DOCUMENTED, ANOTHER):
         text = pattern.sub("", text)
@@ -83,7 +83,7 @@ def own(text: str) -> str:
 
 
 def current(text: str) -> str:
-    """Return a text without what is over, where it says so below or says that all runs now."""
+    """Return a text without what is over, if it says so below or says that everything works now."""
     if THAT_WAS.search(text):
         text = "\n\n".join(_later(part) for part in text.split("\n\n"))
     last = next(iter(deque(WELL.finditer(text), maxlen=1)), None)
@@ -94,7 +94,7 @@ def current(text: str) -> str:
 
 
 def _later(part: str) -> str:
-    """Return what of some lines stands below the last that says of those above it that they are old."""
+    """Return the lines after the last one that says that those above it are old."""
     lines = part.split("\n")
     last = max((at for at, line in enumerate(lines) if THAT_WAS.match(line)), default=-1)
     return "\n".join(lines[last:] if last >= 0 else lines)

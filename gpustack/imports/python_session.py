@@ -1,4 +1,4 @@
-"""What someone asked a Python of its frameworks, and its answers: "torch.__version__", "torch.cuda.is_available()"."""
+"""Questions to a Python about its frameworks, and its answers: "torch.__version__", "torch.cuda.is_available()"."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ IMPORTED = re.compile(
     r"\b(?:import(?:s|ed|ing)? torch|torch imports?(?: as)?|imported (?:py)?torch)\b"
     r"(?![^\n?]{0,400}\b(?:expect|should|need|want))[^\n?]{0,40}?(?<![\w.])(?P<version>\d+\.\d+\.\d[\w.+]*)"
 )
-# What was printed without the command: a version and, in the lines below it, whether and what CUDA is there.
+# Output without the command: a version and, in the lines below it, whether and which CUDA is available.
 BARE = re.compile(
     r"^(?P<version>[0-2]\.\d{1,2}\.\d{1,2}(?:\.post\d)?)\n(?:(?P<cuda>\d{1,2}\.\d)\n)?(?P<available>True|False)$"
     r"(?=[\s\S]{0,2000}?(?:torch|CUDA|_CudaDeviceProperties))",
     re.MULTILINE,
 )
-MOST, LONGEST = 200, 600  # lines that are longer are no session
+MOST, LONGEST = 200, 600  # longer lines are not a session
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in the answers of a Python; a question without an answer says nothing."""
+    """Read the answers of a Python; a question without an answer says nothing."""
     for (asked, answer), _ in zip(_answers(text), range(MOST), strict=False):
         if companion := COMPANION.search(asked):
             _companion(origin, companion[1], answer, into)
@@ -70,7 +70,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _alone(origin: str, text: str, into: Gathered) -> None:
-    """Take in a version that stands by itself, or of which a sentence says that it is imported."""
+    """Read a version on its own line, or one that a sentence calls imported."""
     told = IMPORTED.search(text)
     if told and not into.fact("pytorch", "imported"):
         into.tell("pytorch", origin, imported=told["version"].rstrip("."))
@@ -85,7 +85,7 @@ def _alone(origin: str, text: str, into: Gathered) -> None:
 
 
 def _answers(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each line with a question, and what stands behind it or, where nothing does, in the next line."""
+    """Yield each line with a question, and the text after it or, if there is none, the next line."""
     lines = text.split("\n")
     together = {number: (asked, answer) for number, asked, answer in _together(lines)}
     yield from together.values()
@@ -107,7 +107,7 @@ def _answers(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _together(lines: list[str]) -> Iterator[tuple[int, str, str]]:
-    """Yield the questions of lines that follow each other, each with its number and its line of the answers below."""
+    """Yield the questions of consecutive lines, each with its number and its answer line below."""
     plain = [PROMPT.sub("", line).strip() for line in lines]
     block: list[int] = []
     for number, line in enumerate(plain):
@@ -123,7 +123,7 @@ def _together(lines: list[str]) -> Iterator[tuple[int, str, str]]:
 
 
 def _printed(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the questions of one line that prints several answers, each with its own line of those below."""
+    """Yield the questions of one line that prints several answers, each with its answer line below."""
     for number, line in enumerate(lines):
         matches = list(ASKED.finditer(line)) if "print" in line and len(line) < LONGEST else []
         plain = [PROMPT.sub("", one).strip() for one in lines[number + 1 : number + 1 + len(matches)]]
@@ -136,7 +136,7 @@ def _printed(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _companion(origin: str, package: str, answer: str, into: Gathered) -> None:
-    """Take in the version of torchvision or torchaudio that is imported."""
+    """Store the version of the imported torchvision or torchaudio."""
     found = VERSION.search(answer)
     if found:
         held = into.fact("packages", "distributions")

@@ -1,4 +1,4 @@
-"""What commands and files of a shell session show: versions of compilers, modules, DKMS, devices, variables."""
+"""The commands and files in a shell session: versions of compilers, modules, DKMS, devices, variables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RELEASE = re.compile(
     r"^[^\n]{0,80}[$#>%] ?uname -r[ \t]*\n(?P<release>[2-9]\.\d{1,2}\.?[\w.+~-]{1,80})[ \t]*$", re.MULTILINE
 )
 COMMAND_LINE = re.compile(r"^(?:Kernel )?(?:[Cc]ommand line: )?(?P<words>BOOT_IMAGE=[^\n]{1,2000})$", re.MULTILINE)
-# What the live probe keeps of the kernel's command line.
+# The parts of the kernel's command line that the live probe keeps.
 BOOTED = re.compile(
     r"(?:\S*iommu\S*|pci|nomodeset|nomodule|lockdown|module\.sig_enforce|\S*blacklist|(?:nvidia|nouveau|nova)\S*)(?:=|$)"
 )
@@ -91,7 +91,7 @@ VARIABLE = re.compile(
     r"|NCCL_P2P_DISABLE)['\"]?\]?[ ]?=[ ]?['\"]?(?P<value>[^\s'\"`;]*)",
     re.MULTILINE,
 )
-# What the shell answers to "echo $LD_LIBRARY_PATH", and CUDA of environment modules.
+# The shell's answer to "echo $LD_LIBRARY_PATH", and CUDA in environment modules.
 ECHOED = re.compile(
     r"^[^\n]{0,80}\b(?:echo|printenv) \"?\$?\{?(?P<name>LD_LIBRARY_PATH|CUDA_HOME|CUDA_PATH"
     r"|HSA_OVERRIDE_GFX_VERSION)\}?\"?[ \t]*\n(?P<value>[:/\d][^\s]*)$",
@@ -109,14 +109,14 @@ GROUPS = re.compile(
     re.MULTILINE,
 )
 CACHE = re.compile(r"^[ \t]*(?P<soname>lib[\w+-]+\.so[\w.]*) \([^)\n]*\) => (?P<path>/\S+)", re.MULTILINE)
-OTHERS = frozenset({"nouveau", "nova_core"})  # modules that are no system of the stack
+OTHERS = frozenset({"nouveau", "nova_core"})  # modules that are not systems of the stack
 CLASSES = {"VGA": "0x030000", "3D ": "0x030200", "Pro": "0x120000"}
 VENDORS = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
 MOST = 200
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in what the commands in this text show."""
+    """Read the commands' output in this text."""
     _machine(origin, text, into)
     _compilers(origin, text, into)
     _modules(origin, text, into)
@@ -208,7 +208,7 @@ def _module(name: str) -> str:
 
 
 def _flavour(license_: str | None) -> str | None:
-    """Return which of NVIDIA's two modules has this licence, as the live probe does."""
+    """Return which of NVIDIA's two modules has this licence, like the live probe."""
     return None if license_ is None else "open" if "MIT" in license_ else "proprietary"
 
 
@@ -237,7 +237,7 @@ def _devices(origin: str, text: str, into: Gathered) -> None:
 
 
 def _link(below: str) -> JsonValue:
-    """Return the link of a device as lspci -vv tells it, in GT/s and lanes: now, and the most of this end."""
+    """Return a device's link from lspci -vv, in GT/s and lanes: current, and the maximum of this end."""
     said: dict[str, JsonValue] = {}
     for match in LINK.finditer(below):
         most = "max_" if match["kind"] == "LnkCap" else ""

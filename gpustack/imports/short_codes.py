@@ -1,4 +1,4 @@
-"""Error numbers and names that stand alone ("nvmlInit returned 18", "cuInit(0) = 802"): read as their messages."""
+"""Bare error numbers and names ("nvmlInit returned 18", "cuInit(0) = 802"), read as their messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.codes import Number
 
-# A library by its own name or by that of one of its functions, and the number that it answers with.
+# A library, by its name or a function's, and the number that it returns.
 ANSWERED = re.compile(
     r"(?<![\w./-])(?:(?P<nvml>nvml[A-Z]\w{2,60}|pynvml|NVML(?:Error|_ERROR)?)|(?P<cudnn9>cudnn[A-Z]\w{2,60}|cuDNN)"
     r"|(?P<cuda>cu(?:da)?[A-Z]\w{2,60}|CUDA(?: (?:driver|runtime))?))(?:\([^()\n]{0,60}\))?"
@@ -25,11 +25,11 @@ ANSWERED = re.compile(
     r"|return(?:ed|s|ing)?|gives?|gave|got|with|is|was|failed|fails|answer(?:s|ed)?|threw|raised)\b){1,10}"
     r"(?P<number>\d{1,4})(?![\w.%]|,\d| ?(?:GPU|device|card|MiB|MB|GB|byte|time|second|minute|hour|core|thread)s?\b)",
 )
-# The same the other way round: "[802] Call to cuInit results in …".
+# The same in reverse order: "[802] Call to cuInit results in …".
 BEFORE_CALL = re.compile(
     r"\[(?P<number>\d{1,4})\] (?:Call to|call to) (?:(?P<nvml>nvml[A-Z]\w{2,60})|(?P<cuda>cu[A-Z]\w{2,60}))"
 )
-# A number after a word for an error, in a line about CUDA, or one that nobody else counts up to.
+# A number after a word for an error, in a line about CUDA, or one too large for anything else.
 AS_ERROR = re.compile(
     r"(?<!exit )(?<!http )\b(?:error|errno|failure|code|status)"
     r"(?: (?:code|number|with|is|was|of|error)){0,3}[ :=#(]{1,4}"
@@ -37,7 +37,7 @@ AS_ERROR = re.compile(
     re.IGNORECASE,
 )
 TELLING = frozenset({"802", "803", "804"})
-SHORTEST = 8  # letters of a name that is not written as the header has it: "driver not loaded"
+SHORTEST = 8  # letters of a name not written as in the header: "driver not loaded"
 LONGEST = 300
 MOST = 20
 NOT_HERE = re.compile(r"\b(?:no|without|never|not|isn't|instead of|fixed|solved) ?(?:any )?$", re.IGNORECASE)
@@ -48,7 +48,7 @@ ANSWERING = re.compile(
 
 
 def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tuple[Found, ...]:
-    """Return what numbers and names of errors mean, each kind once, where no message (``known``) has said it."""
+    """Return what error numbers and names mean, each kind once, unless a message (``known``) already states it."""
     kinds = {one.message.kind for one in known}
     found: dict[str, Found] = {}
     for line in text.split("\n"):
@@ -61,7 +61,7 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
 
 
 def _read(line: str, matrix: Matrix) -> Iterator[Number]:
-    """Yield the numbers with a message of their own that a line gives, by number or by name."""
+    """Yield the numbers with their own message that a line gives, by number or by name."""
     for match in ANSWERED.finditer(line):
         if ANSWERING.search(line, match.start(), match.start("number")) and not NOT_HERE.search(line[: match.start()]):
             family = next(name for name in ("nvml", "cudnn9", "cuda") if match[name])
@@ -84,7 +84,7 @@ def _of(family: str, matrix: Matrix) -> Iterator[Number]:
 
 
 def _plain(code: Number) -> str:
-    """Return a name without its beginning, squashed: NVML_ERROR_DRIVER_NOT_LOADED is drivernotloaded."""
+    """Return a squashed name without its prefix: NVML_ERROR_DRIVER_NOT_LOADED is drivernotloaded."""
     return squash(code.name.partition("ERROR_")[2])
 
 

@@ -1,11 +1,11 @@
-"""Large inputs made small: logs of many megabytes say the same thing many times, and one word of a fault once."""
+"""Large inputs reduced: logs of many megabytes repeat themselves, and mention a fault once."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-LARGE = 5_000_000  # of more than these the middle is only searched for lines that matter
+LARGE = 5_000_000  # beyond this size the middle is only searched for lines that matter
 EDGE = 500_000  # of a large input, at each end
 LONGEST_LINE, LINE_EDGE = 64_000, 16_000
 BEFORE, AFTER, LINES_AFTER = 300, 900, 4
@@ -14,7 +14,7 @@ REPEATS = (400, 100)  # of lines alike, the first and the last
 REPEATS_OF_LARGE = (60, 30)
 DIGITS = bytes(range(ord("0"), ord("9") + 1))
 GAP = b"\n\n"
-# Words that stand in what our readers know, rare in what programs else print; in lower case.
+# Words in what our readers recognise, rare in other output; in lower case.
 WORDS = tuple(
     word.encode()
     for word in (
@@ -65,9 +65,9 @@ WORDS = tuple(
 
 
 def sift(data: bytes) -> tuple[bytes, bool]:
-    """Return what of an input is to be read, and whether something was left out."""
+    """Return the part of an input that is read, and whether something was dropped."""
     short = b"\n".join(_short(data))
-    if b"\n" * 4 in short:  # a search for the words alone is ten times as fast
+    if b"\n" * 4 in short:  # searching for the words alone is ten times as fast
         short = re.sub(rb"\n{4,}", b"\n\n\n", short)
     large = len(short) > LARGE
     if large:
@@ -79,7 +79,7 @@ def sift(data: bytes) -> tuple[bytes, bool]:
 
 
 def _short(data: bytes) -> Iterator[bytes]:
-    """Yield the data in pieces that end where lines do, or where a line is cut for its length."""
+    """Yield the data in pieces that end at line ends, or where a line is cut for its length."""
     start = 0
     while start < len(data):
         end = data.rfind(b"\n", start, start + LONGEST_LINE)
@@ -99,7 +99,7 @@ def _short(data: bytes) -> Iterator[bytes]:
 
 
 def _places(middle: bytes) -> list[tuple[int, int]]:
-    """Return start and end of what stands around the first and the last places of each word."""
+    """Return the ranges around the first and last occurrences of each word."""
     lower = middle.lower()
     found: list[tuple[int, int]] = []
     for word in WORDS:
@@ -115,7 +115,7 @@ def _places(middle: bytes) -> list[tuple[int, int]]:
 
 
 def _around(text: bytes, at: int) -> tuple[int, int]:
-    """Return the line at a place and some below it, as far as they are near."""
+    """Return the line at a place and some nearby lines below it."""
     start = max(text.rfind(b"\n", max(0, at - BEFORE), at) + 1, at - BEFORE, 0)
     end = at
     for _ in range(LINES_AFTER):
@@ -127,7 +127,7 @@ def _around(text: bytes, at: int) -> tuple[int, int]:
 
 
 def _joined(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the places in order, those that overlap as one."""
+    """Yield the ranges in order, merging overlapping ones."""
     end = -1
     start = 0
     for here, there in sorted(places):
@@ -142,7 +142,7 @@ def _joined(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _thinned(data: bytes, first: int, last: int) -> Iterator[bytes]:
-    """Yield the lines, of those that differ in digits alone only the first and the last."""
+    """Yield the lines, keeping only the first and last of those that differ only in digits."""
     lines = data.split(b"\n")
     kinds = [line.translate(None, DIGITS) for line in lines]
     total: dict[bytes, int] = {}

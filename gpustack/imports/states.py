@@ -1,4 +1,4 @@
-"""States that people tell in words: a thing and its state in one clause that neither asks, supposes nor denies."""
+"""States that people describe in words: a thing and its state in a clause that does not ask, suppose or deny."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEAR, LONGEST, MOST_LINES = 60, 400, 300
 
 
 def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tuple[Found, ...]:
-    """Return what a person says of states, each kind once, where no message (``known``) says it."""
+    """Return the states that a person describes, each kind once, unless a message (``known``) states it."""
     kinds = {one.message.kind for one in known}
     found: dict[str, Found] = {}
     lines = (line for line in text.split("\n") if 0 < len(line) <= LONGEST and not PRINTED.search(PLAIN.sub("", line)))
@@ -40,14 +40,14 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
 
 
 def _clauses(line: str, matrix: Matrix) -> Iterator[str]:
-    """Yield the clauses of a line that say something of now."""
+    """Yield the clauses of a line that describe the present."""
     for clause in CLAUSE.split(line):
         if clause and not any(one.compiled().search(clause) for one in voids(matrix)):
             yield clause
 
 
 def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:
-    """Yield what a clause says: a thing and a state that stand near each other."""
+    """Yield the statements of a clause: a thing and a state near each other."""
     spoken = {one.name: found for one in things(matrix) if (found := one.compiled().search(clause))}
     held = {one.name: found for one in states(matrix) if (found := one.compiled().search(clause))} if spoken else {}
     for one in meanings(matrix):
@@ -57,7 +57,7 @@ def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:
 
 
 def _found(one: Meaning, line: str, origin: str, matrix: Matrix) -> Found:
-    """Return the statement as the message that says the same, with what such a message always says."""
+    """Return the statement as the equivalent message, with what such a message always implies."""
     row = next(held for held in patterns(matrix) if held.kind == one.message)
     said = Message(
         kind=one.message, line=" ".join(line.split()), origin=origin, values=row.values, strength=Strength.STATED

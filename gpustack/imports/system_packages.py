@@ -36,7 +36,7 @@ DNF = re.compile(
     r"@?\S{1,80}[ \t]*$",
     re.MULTILINE,
 )
-# What dpkg says while it installs.
+# dpkg's output during an installation.
 UNPACKED = re.compile(
     r"^(?:Setting up|Unpacking) (?P<name>[a-z0-9][\w.+-]{1,60})(?::\w+)? \((?P<version>\d[\w.+:~-]{0,50})\)",
     re.MULTILINE,
@@ -71,7 +71,7 @@ OF_KERNELS = re.compile(
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
-    """Take in the packages of the distribution that are in this text."""
+    """Read the distribution's packages in this text."""
     for name, pattern in (("kernels", KERNELS), ("kernel_headers", OF_KERNELS)):
         found = tuple(dict.fromkeys(one["rpm"] or one["deb"] for one in islice(pattern.finditer(text), MOST)))
         if found:
@@ -87,7 +87,7 @@ def _system(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _package(origin: str, name: str, version: str, into: Gathered) -> None:
-    """Take in a package of the distribution: those of the driver say of which release its libraries are."""
+    """Read one of the distribution's packages: those of the driver give the release of its libraries."""
     plain = re.sub(r"^\d+:", "", version)
     into.tell("system-packages", origin)
     held = into.copies["system-packages"][HERE].facts

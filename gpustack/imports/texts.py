@@ -1,4 +1,4 @@
-"""Any text: which readers take it, which of two answers holds, and its lines as they are read."""
+"""Any text: which readers apply, which of two answers wins, and its lines as they are read."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 LONGEST = 8_000  # characters of a line that are read
 HEAD, TAIL = 6_000, 1_990
 CUT = " ... "
-EMPTY = "\n" * 20  # more empty lines in a row are no more than these
-MOST_WORDS = 200_000  # characters that may be a person's words: more is a log
+EMPTY = "\n" * 20  # further consecutive empty lines are dropped
+MOST_WORDS = 200_000  # characters that may be a person's words; anything longer is a log
 READERS = (environment_report.read, shell.read, packages.read, python_session.read, amd_intel.read)
 LAYOUTS = (nvidia_smi.read, devices.read)  # these need the indentation
 LINES_CUT = f"it has lines of more than {LONGEST} characters; only their beginning and end were read"
@@ -45,7 +45,7 @@ SHORTER = "a file with shorter lines"
 
 
 def short(text: str) -> tuple[str, bool]:
-    """Return a text with plain ends of lines and without the middle of long ones, and whether there was any."""
+    """Return a text with plain line endings and without the middle of long lines, and whether there was any."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if EMPTY in text:
@@ -62,7 +62,7 @@ def _short(line: str) -> str:
 
 @dataclass
 class Text:
-    """One text that is read step by step, and what a step keeps for the next."""
+    """One text that is read step by step, and what each step keeps for the next."""
 
     origin: str
     raw: str
@@ -71,7 +71,7 @@ class Text:
     asides: str = ""  # what someone wrote beside them
 
     def read(self, into: Gathered, matrix: Matrix) -> None:
-        """Take in what programs printed."""
+        """Read program output."""
         self.raw = past.own(self.raw)
         text, indented = messages.clean(self.raw), messages.laid(self.raw)
         for layout in LAYOUTS:
@@ -86,14 +86,14 @@ class Text:
         self.asides = "\n".join(one.aside for one in found if one.aside)
 
     def listen(self, into: Gathered, matrix: Matrix) -> None:
-        """Take in what people say in words."""
+        """Read people's own words."""
         words.read(self.origin, messages.spoken(self.raw[:MOST_WORDS]), into, self.told)
         words.read(self.origin, self.asides, into)
         into.words |= index(matrix).words(messages.clean(self.raw))
         file_names.read(self.origin, messages.clean(self.raw[:MOST_WORDS]), into)
 
     def quote(self, into: Gathered, _matrix: Matrix) -> None:
-        """Return messages their lines as someone wrote them, where they were read in other words."""
+        """Restore the original lines of messages that were reworded for reading."""
         written = messages.rewritten(self.raw)
         into.messages = tuple(
             replace(one, line=_in_words(one.line, written)) if one.origin == self.origin else one
@@ -105,9 +105,9 @@ STEPS = (Text.read, Text.listen, Text.quote)
 
 
 def take(told: Sequence[tuple[str, str]], matrix: Matrix, until: float | None = None) -> tuple[Facts, tuple[str, ...]]:
-    """Return the facts that texts (origin, text) tell of one machine, and the origins in which nothing was recognised.
+    """Return the facts in texts (origin, text) about one machine, and the origins without anything recognised.
 
-    What is not read by ``until`` is among the facts' ``not_seen``, and so are long lines, which are cut.
+    Anything not read by ``until`` is among the facts' ``not_seen``, as are long lines, which are cut.
     """
     into = Gathered(places={name: (one.layer, one.vendor) for name, one in matrix.systems.items()})
     texts = [Text(origin, *short(raw)) for origin, raw in told]

@@ -1,4 +1,4 @@
-"""What the C library says in other languages, given in English, in which programs and the kernel say everything else.
+"""Messages of the C library in other languages, translated to English, which programs and the kernel use otherwise.
 
 The words are glibc's own translations. Source: bminor/glibc, po/de.po, fr.po, zh_CN.po, es.po, ru.po, pt_BR.po, it.po,
 ja.po and pl.po; checked 2026-11-21.
@@ -137,11 +137,11 @@ SAID: Mapping[str, tuple[str, ...]] = {
 ENGLISH: Mapping[str, str] = {
     words: english
     for english, others in SAID.items()
-    for words in sorted(others, key=len, reverse=True)  # a longer one may hold a shorter one
+    for words in sorted(others, key=len, reverse=True)  # a longer message may contain a shorter one
 }
 
 
-# "The loader is installed, the driver is not": what the second is not stands with the first.
+# "The loader is installed, the driver is not": the second clause omits its verb's complement.
 LEFT_OUT = re.compile(
     r"(?P<all>\b(?:is|are|was|were) (?P<state>installed|loaded|passed through|passed"
     r"|present|running|enabled|mounted|there)(?:, but|, and|,|;| but| and| while) [^,.;\n]{1,60}? "
@@ -152,14 +152,14 @@ LEFT_OUT = re.compile(
 
 
 def originals(text: str) -> Mapping[str, str]:
-    """Return each line that is read in other words, on single spaces, and how it was written."""
+    """Return each reworded line, on single spaces, and its original."""
     lines = text.split("\n") if english(text) != text else []
     pairs = ((" ".join(english(line).split()), " ".join(line.split())) for line in lines)
     return {read: written for read, written in pairs if read != written}
 
 
 def english(text: str) -> str:
-    """Return a text in which the words of the C library are English, and what people leave out is said."""
+    """Return a text with the C library's words in English, and with omitted words filled in."""
     if len(text) > MOST:
         return text
     for words, meaning in ENGLISH.items():

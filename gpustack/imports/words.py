@@ -1,6 +1,6 @@
-"""Versions and GPUs that people tell in words: "driver 535.161.07, CUDA 12.2, torch 2.5.1, 3x RTX A6000".
+"""Versions and GPUs that people mention: "driver 535.161.07, CUDA 12.2, torch 2.5.1, 3x RTX A6000".
 
-What is wanted, compared with, or tried elsewhere ("needs driver 550", "built with CUDA 11.8") says nothing of this
+What is wanted, compared with, or tried elsewhere ("needs driver 550", "built with CUDA 11.8") says nothing about this
 machine.
 """
 
@@ -56,7 +56,7 @@ VALUE = re.compile(
     re.IGNORECASE,
 )
 RELEASE = re.compile(rf"{LINK}v?(?P<version>[2-9]\.\d{{1,2}}(?:\.\d+)?[\w.+~-]*)", re.IGNORECASE)
-# Lines that a program prints, which other readers take in: tables, lists of packages, reports "name : value".
+# Program output that other readers handle: tables, lists of packages, reports "name : value".
 TOLD = re.compile(
     r"^linux(?:-\w+)? \d\S+-\d+(?:\.\d+)?$|^\S+ \d[^\s,;]* \S*(?:py\d|h[0-9a-f]{5}|_\d+\b|cuda)\S*(?: \S+)?$"
     r"|\bcontroller(?: \[[0-9a-f]{4}\])?: |^[0-9a-f]{2}:[0-9a-f]{2}\.\d "
@@ -70,8 +70,8 @@ TOLD = re.compile(
     r"|^- (?:GCC \d|C\+\+ Version|Intel\(R\)|OpenMP|LAPACK|NNPACK|CPU cap|CUDA Runtime|NVCC arch|CuDNN|Magma"
     r"|HIP Run|MIOpen|Build settings)"
 )
-NOTHING = re.compile(r'^"[^"]{1,60}" ?: ?(?:false|null|0|""|\[ ?\]|\{ ?\}) ?,?$')  # a field of JSON that holds nothing
-# What someone wrote before the words of a program, in one line: "torch 2.1.0+cu121; RuntimeError: …".
+NOTHING = re.compile(r'^"[^"]{1,60}" ?: ?(?:false|null|0|""|\[ ?\]|\{ ?\}) ?,?$')  # an empty field of JSON
+# What someone wrote before a program's words, in one line: "torch 2.1.0+cu121; RuntimeError: …".
 BESIDE = re.compile(r"^(?P<own>[^\"']{8,300}?)[;,.:] (?=[A-Z]\w*(?:Error|Exception|Warning): )")
 # A row of a table that someone wrote: "| torch | 2.4.1 |".
 ROW = re.compile(
@@ -83,7 +83,7 @@ MOST, LONGEST = 300, 600
 
 
 def read(origin: str, text: str, into: Gathered, known: Iterable[str] = ()) -> None:
-    """Take in what people say in words; lines that are messages of a program (``known``) are not said by a person."""
+    """Read people's own words; lines that are messages of a program (``known``) are not a person's."""
     passed = set(known)
     for line, _ in zip(_lines(text, passed), range(MOST), strict=False):
         for component, version, rest in _claims(line):
@@ -108,7 +108,7 @@ def _lines(text: str, passed: set[str]) -> Iterator[str]:
 
 
 def _claims(line: str) -> Iterator[tuple[str, str, str]]:
-    """Yield component, version and what follows of each thing that a line says is here, what was changed last first."""
+    """Yield the component, version and following text of each thing that a line says is here, latest change first."""
     for match in sorted(CLAIM.finditer(line), key=lambda one: not CHANGED.match(line, one.end())):
         value = VALUE.match(line, match.end())
         if value is None or not here(line[: match.start()]):
@@ -175,13 +175,13 @@ def _libraries(said: str, version: str, _after: str, into: Gathered) -> None:
 
 
 def _whole(version: str, other: object) -> str:
-    """Return the other release where it is this one, written out or cut short: 550.90 beside 550.90.07."""
+    """Return the other release if it is this one, in full or cut short: 550.90 beside 550.90.07."""
     alike = isinstance(other, str) and (f"{other}.".startswith(f"{version}.") or f"{version}.".startswith(f"{other}."))
     return str(other) if alike else version
 
 
 def _package(said: str, version: str, after: str, into: Gathered) -> None:
-    """Take in a package of the driver: its libraries are of this release, and the module may be of another."""
+    """Read a driver package: its libraries are of this release, the module may be of another."""
     _libraries(said, version, after, into) if into.knows("nvidia.ko") else _driver(said, version, after, into)
 
 
@@ -198,7 +198,7 @@ def _cuda(said: str, version: str, after: str, into: Gathered) -> None:
 
 
 def _toolkit(said: str, version: str, after: str, into: Gathered) -> None:
-    """Take in a CUDA version that someone gives for the toolkit itself, and not for anything of CUDA."""
+    """Read a CUDA version that someone states for the toolkit itself, rather than for anything else of CUDA."""
     first = not into.knows("cuda-toolkit")
     _cuda(said, version, after, into)
     if first and into.knows("cuda-toolkit"):
@@ -260,7 +260,7 @@ def _onnxruntime_gpu(said: str, version: str, _after: str, into: Gathered) -> No
         into.tell("onnxruntime", said, version=version, distributions={"onnxruntime-gpu": version}, accelerator="cuda")
 
 
-# What needs nothing but its version told.
+# Components for which a version alone is enough.
 PLAIN = frozenset(
     (
         *("cudnn", "nccl", "rocm", "tensorflow", "vllm", "sglang", "tensorrt", "jax", "triton", "gcc", "docker"),

@@ -1,4 +1,4 @@
-"""Take out of facts what tells who and where; one secret has one placeholder, so that facts still join."""
+"""Remove from facts what identifies people and places; each secret has one placeholder, so that facts still join."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Finder = Callable[[str, Sequence[str]], Iterable[Found]]
 
 FACT = re.compile(r"[a-z][a-z0-9_]*")
 LEAST_NAME, LEAST_SERIAL = 3, 6
-DIGITS = 12  # of a pseudonym: two of 10 000 machines share one once in 20 000 fleets
+DIGITS = 12  # digits of a pseudonym: two of 10 000 machines share one once in 20 000 fleets
 MOST_ROUNDS = 5
-MOST_LINE, ROOM = 16_384, 512  # letters of a line; where it is cut, no further back than this
+MOST_LINE, ROOM = 16_384, 512  # letters of a line; a cut goes back no further than this
 RUN = re.compile(r"[A-Za-z0-9]+|[^\W_A-Za-z0-9]")
 BREAK = re.compile(r"[\s\"',;&|]")
 WHOSE = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "DOAS_USER", "SLURM_JOB_USER", "PBS_O_LOGNAME", "NB_USER")
@@ -38,10 +38,10 @@ WHERE = ("HOSTNAME", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST", "PBS_O_HOST")
 def redact(thing: Thing, mine: Mapping[str, str] | None = None, key: bytes = b"", hosts: Iterable[str] = ()) -> Thing:
     """Return the same facts (or report) without names of people and machines, addresses, serial numbers and secrets.
 
-    ``mine`` are words that are secret wherever they stand, with their kinds, such as ``ourselves`` gives. Redacting
-    what is redacted changes nothing. Layers, versions, PCI addresses and the names of facts stay as they are.
-    With a ``key``, placeholders are pseudonyms: the same machine has the same ones everywhere, and nobody without the
-    key can tell which machine it is. ``hosts`` are names of machines, however short they are.
+    ``mine`` are words that are secret everywhere, with their kinds, as ``ourselves`` returns them. Redacting twice
+    changes nothing more. Layers, versions, PCI addresses and the names of facts stay unchanged. With a ``key``,
+    placeholders are pseudonyms: the same machine has the same ones everywhere, and nobody without the key can tell
+    which machine it is. ``hosts`` are names of machines, however short.
     """
     texts = _texts(thing)
     ledger = Ledger(taken={match[0] for text, _ in texts for match in PLACEHOLDER.finditer(text)}, key=key)
@@ -59,15 +59,15 @@ def redact(thing: Thing, mine: Mapping[str, str] | None = None, key: bytes = b""
 
 
 def pseudonyms(key: bytes) -> Callable[[str], str]:
-    """Return what gives a machine's name its pseudonym, the same that ``redact`` gives it with this key."""
+    """Return a function from a machine's name to its pseudonym, the same that ``redact`` uses with this key."""
     ledger = Ledger(taken=set(), key=key)
     return lambda name: ledger.placeholder("host", name)
 
 
 def ourselves(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return who runs this and where, and his home folder, as words and their kinds: not every home lies below /home.
+    """Return who runs this and where, with the home folder, as words and their kinds; homes may be outside /home.
 
-    A folder that many share, such as /data, is no home that tells anything.
+    A shared folder such as /data as a home identifies nobody.
     """
     account = _account()
     names = {environ.get(name, "") for name in WHOSE} | {account.pw_name if account else ""}
@@ -79,7 +79,7 @@ def ourselves(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _account() -> struct_passwd | None:
-    """Return the row of our account; None if there is none, as in containers, or no such table."""
+    """Return the row of our account; None if there is none, as in containers, or no account database."""
     try:
         import pwd  # noqa: PLC0415 - Windows has none
 
@@ -90,9 +90,9 @@ def _account() -> struct_passwd | None:
 
 @dataclass(slots=True)
 class Ledger:
-    """Which placeholder stands for which secret; ``taken`` are those that the facts had before.
+    """The placeholder for each secret; ``taken`` are those that the facts had before.
 
-    With a ``key`` they are pseudonyms (HMAC-SHA256, twelve digits of it), but for secrets that name nobody.
+    With a ``key`` they are pseudonyms (twelve digits of HMAC-SHA256), except for secrets that identify nobody.
     """
 
     taken: set[str]
@@ -103,13 +103,13 @@ class Ledger:
     homes: int = 0
 
     def placeholder(self, kind: str, secret: str) -> str:
-        """Return the placeholder for this secret, the next of its kind when it is new."""
+        """Return the placeholder for this secret, the next of its kind for a new one."""
         if (kind, secret) not in self.given:
             self.given[kind, secret] = self._home(secret) if kind == "home" else self._named(kind, secret)
         return self.given[kind, secret]
 
     def learn(self, kind: str, word: str) -> None:
-        """Keep a word that is to be found wherever it stands."""
+        """Remember a word that is to be found everywhere."""
         tells = word.lower() not in SHARED and not PLACEHOLDER.fullmatch(word)
         if tells and len(word) >= (LEAST_SERIAL if kind == "serial" or word.isdecimal() else LEAST_NAME):
             self.known.setdefault(word, kind)
@@ -127,7 +127,7 @@ class Ledger:
                 return name
 
     def _home(self, folder: str) -> str:
-        """Return ``~`` for the first home folder, and what a shell would write for another's."""
+        """Return ``~`` for the first home folder, and what a shell would write for another user's."""
         self.homes += 1
         if self.homes == 1:
             return "~"
@@ -135,7 +135,7 @@ class Ledger:
 
 
 class Words:
-    """What was learnt, as it is found wherever it stands: not within a longer word, the longest first.
+    """The learnt words, found everywhere: not within a longer word, the longest first.
 
     They are looked up by their first run of letters, so that many words take no more time than few.
     """
@@ -162,13 +162,13 @@ class Words:
 
 
 def _joined(text: str, start: int, length: int) -> bool:
-    """Return whether letters or digits touch what stands there."""
+    """Return whether letters or digits touch the match."""
     sides = text[max(0, start - 1) : start], text[start + length : start + length + 1]
     return any(side.isascii() and side.isalnum() for side in sides)
 
 
 def cut(text: str) -> str:
-    """Return the text with each line bounded: of a longer one than any that tells something the rest is left out."""
+    """Return the text with each line limited in length: the rest of a line longer than any useful one is dropped."""
     if len(text) <= MOST_LINE:
         return text
     return "".join(_bounded(line) for line in text.splitlines(keepends=True))
@@ -184,7 +184,7 @@ def _bounded(line: str) -> str:
 
 
 def _clean(text: str, names: Sequence[str], ledger: Ledger, finders: Sequence[Finder]) -> str:
-    """Return the text without secrets; once more where taking one out laid another bare."""
+    """Return the text without secrets; repeated if removing one exposed another."""
     text = cut(text)
     for _ in range(MOST_ROUNDS):
         before = text
@@ -196,7 +196,7 @@ def _clean(text: str, names: Sequence[str], ledger: Ledger, finders: Sequence[Fi
 
 
 def _replaced(text: str, names: Sequence[str], finder: Finder, ledger: Ledger) -> str:
-    """Return the text with placeholders for what is found in it, invisible letters within a secret gone with it."""
+    """Return the text with placeholders for its matches, including invisible letters within a secret."""
     shown, places = visible(text)
     parts, end = [], 0
     for found in finder(shown, names):
@@ -206,7 +206,7 @@ def _replaced(text: str, names: Sequence[str], finder: Finder, ledger: Ledger) -
 
 
 def _texts(thing: object) -> list[tuple[str, Sequence[str]]]:
-    """Return every text in a thing with the names that it stands under."""
+    """Return every text in a thing with the names that contain it."""
     found: list[tuple[str, Sequence[str]]] = []
 
     def see(text: str, names: Sequence[str]) -> str:
@@ -218,7 +218,7 @@ def _texts(thing: object) -> list[tuple[str, Sequence[str]]]:
 
 
 def _changed(thing: object, names: tuple[str, ...], change: Change) -> object:
-    """Return the thing with every text in it changed, and the names of facts that are no plain words."""
+    """Return the thing with every text in it changed, as well as fact names that are not plain words."""
     if isinstance(thing, Enum):
         return thing
     if isinstance(thing, str) or _is_serial(thing, names):
@@ -237,13 +237,13 @@ def _changed(thing: object, names: tuple[str, ...], change: Change) -> object:
 
 
 def _fields(thing: DataclassInstance) -> dict[str, tuple[str, object]]:
-    """Return the fields of one of our types, each with what its value is called: that of a reason by its fact."""
+    """Return the fields of one of our types, each with the name of its value: for a reason, that of its fact."""
     called = {"value": thing.fact.rpartition(".")[2]} if isinstance(thing, Because) else {}
     return {one.name: (called.get(one.name, one.name), getattr(thing, one.name)) for one in fields(thing)}
 
 
 def _is_serial(thing: object, names: Sequence[str]) -> bool:
-    """Return whether a number is a serial number; no other number is a secret."""
+    """Return whether a number is a serial number; no other number is secret."""
     return (
         isinstance(thing, int)
         and not isinstance(thing, bool)
@@ -253,7 +253,7 @@ def _is_serial(thing: object, names: Sequence[str]) -> bool:
 
 
 def _free(name: str, taken: Mapping[str, object]) -> str:
-    """Return the name, or one like it that is free."""
+    """Return the name, or a similar unused one."""
     while name in taken:
         name += "'"
     return name

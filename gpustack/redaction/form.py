@@ -1,7 +1,7 @@
-"""One form of what is private; addresses, which are told by their own shape, and secrets known by the name before them.
+"""One form of private data; addresses, recognised by their shape, and secrets, recognised by the name before them.
 
-No expression may take more than a bounded number of steps a letter: it begins at the start of a run of letters (a
-lookbehind forbids the middle of one) or with fixed letters that its own body cannot repeat.
+Every expression takes a bounded number of steps per letter: it begins at the start of a run of letters (a lookbehind
+forbids the middle of one) or with fixed letters that its own body cannot repeat.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PRIVATE_TEN, MOST_MAJOR, LEAST_NETWORK = 10, 23, 100
 
 @dataclass(frozen=True, slots=True, order=True)
 class Found:
-    """The place of a secret in a text, what kind it is, and the secret itself (alike for alike secrets)."""
+    """The position of a secret in a text, its kind, and the secret itself (the same for equivalent spellings)."""
 
     start: int
     end: int
@@ -63,8 +63,8 @@ Keep: TypeAlias = "Callable[[re.Match[str], Sequence[str]], bool]"
 class Form:
     """One row of the table.
 
-    ``hints`` are lower-case letters of which a text must have some, or the form is not looked for. Words of a
-    ``learnt`` form are then found wherever they stand. What each is tried on is in ``docs/redaction.toml``.
+    ``hints`` are lower-case letters; without any of them in a text, the form is skipped. Words found by a ``learnt``
+    form are then found everywhere. Its test inputs are in ``docs/redaction.toml``.
     """
 
     name: str
@@ -75,9 +75,9 @@ class Form:
 
 
 def shape(pattern: str, keep: Keep | None = None) -> Finder:
-    """Return a finder of what the named groups of an expression match, each of the kind that it is named after.
+    """Return a finder of what an expression's named groups match, each group named after its kind.
 
-    Of two groups of one kind the second has a number behind its name. ``keep`` says of a match whether it counts.
+    The second of two groups of one kind has a number after its name. ``keep`` decides whether a match counts.
     """
     compiled = re.compile(pattern)
     groups = [(group, group.rstrip("0123456789")) for group in compiled.groupindex]
@@ -102,17 +102,17 @@ def form(
     keep: Keep | None = None,
     learnt: bool = False,
 ) -> Form:
-    """Return the form of what the named groups of an expression match (see ``shape``)."""
+    """Return the form for what an expression's named groups match (see ``shape``)."""
     return Form(name=name, context=context, find=shape(pattern, keep), hints=hints, learnt=learnt)
 
 
 def _alike(kind: str, secret: str) -> str:
-    """Return a number as all its spellings are: small, and without what says of which kind it is."""
+    """Return a number in one spelling: lower case, and without its kind's prefix."""
     return secret.lower().removeprefix(f"{kind.lower()}-") if kind in {"GPU", "MIG", "uuid"} else secret
 
 
 def _addresses(text: str, names: Sequence[str]) -> Iterator[Found]:
-    """Yield the IP addresses, except those of no host (loopback, all zeros)."""
+    """Yield the IP addresses, except those that identify no host (loopback, all zeros)."""
     for match in (*IPV6.finditer(text), *IPV4.finditer(text)):
         try:
             address = ipaddress.ip_address(match[1])
@@ -124,7 +124,7 @@ def _addresses(text: str, names: Sequence[str]) -> Iterator[Found]:
 
 
 def _is_address(text: str, match: re.Match[str], names: Sequence[str]) -> bool:
-    """Return whether four numbers are an address and no version: by what touches them, the words before, the name."""
+    """Return whether four numbers are an address, not a version: from adjacent text, preceding words and the name."""
     before, after = text[max(0, match.start() - 60) : match.start()], text[match.end() : match.end() + 20]
     first = int(match[1].partition(".")[0])
     told = (
@@ -152,7 +152,7 @@ ADDRESSES = (
 )
 
 
-# What a name ends in that holds a secret; "tokens" and "tokenizer" do not end so.
+# Endings of names that hold a secret; "tokens" and "tokenizer" do not have them.
 WORD = (
     r"token|secret|passw(?:or)?d|passwd|passphrase|passcode|credentials?|cookie|auth(?:orization)?|api[_.-]?key|psk|jwt"
     r"|(?:access|account|storage|master|signing|session|private|secret|ssh|auth|licen[cs]e|encryption|product|deploy"
@@ -160,7 +160,7 @@ WORD = (
     r"|webhook(?:[_-]?url)?|connection[_-]?string|(?:[cx]srf|otp|totp)(?:[_-]?token)?"
 )
 LOUD = r"(?:TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|COOKIE|APIKEY|_KEY|_PAT|_PSK|_PASS|_PWD)(?:_[A-Z0-9_]{0,40})?"
-SHORT = r"(?:^|[_.-])(?:pass|pwd|pw)"  # these stand for paths, passes and counts as well: see _worth
+SHORT = r"(?:^|[_.-])(?:pass|pwd|pw)"  # these also name paths, passes and counts: see _worth
 CAMEL = r"[a-z0-9](?:Password|Passwd|Token|Secret|ApiKey|AccessKey|PrivateKey|Credential|Pwd)"
 SECRET_NAME = re.compile(rf"(?:(?<![A-Za-z])(?i:{WORD})|(?i:{SHORT})|{LOUD}|{CAMEL})$")
 SHORT_NAME = re.compile(rf"(?i){SHORT}$")
@@ -178,12 +178,12 @@ RUN = r"(?<![\w.-])([\w.-]+)"
 
 
 def secret_name(name: str) -> bool:
-    """Return whether what has this name is a secret."""
+    """Return whether a name is that of a secret."""
     return SECRET_NAME.search(name[-MOST_NAME:]) is not None and not DIRECTORY.fullmatch(name)
 
 
 def _worth(name: str, value: str) -> bool:
-    """Return whether a value under a name of a secret is one: no count, no word for nothing, no reference to it."""
+    """Return whether a value under a secret's name is one: not a count, an empty word, or a reference."""
     if value.lower() in NOTHING or NOT_SAID.match(value) or not value.strip():
         return False
     if value.isdecimal() and COUNTED.search(name):
@@ -194,7 +194,7 @@ def _worth(name: str, value: str) -> bool:
 
 
 def after(head: str) -> Finder:
-    """Return a finder of the value behind a head, whose first group is the name that says whether it is a secret."""
+    """Return a finder of the value after a head, whose first group is the name that decides whether it is secret."""
     begins = re.compile(head)
 
     def find(text: str, _: Sequence[str]) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-"""Who and where: e-mail addresses, accounts, prompts, folders of users, and hosts where the words around name them."""
+"""Who and where: e-mail addresses, accounts, prompts, users' folders, and hosts that nearby words identify."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from gpustack.redaction.form import form
 
-# Names of accounts and machines that many share: they tell nobody, and are words of the stack besides.
+# Common names of accounts and machines: they identify nobody, and are also words of the stack.
 _SHARED = """root ubuntu debian fedora centos rocky alpine user users admin test guest nvidia cuda gpu gpus cpu vm
 localhost docker container runner jovyan vagrant ec2-user azureuser conda mamba app dev work worker node server host
 linux python torch pytorch jax default build builder jenkins ray spark dask vllm triton ollama linuxbrew shared public
 home data opt usr lib bin src model models kernel systemd mac email serial secret uuid"""
 SHARED = frozenset(_SHARED.split())
-# Folders that stand where a user's would: they are everybody's.
+# Shared folders where a user's would be.
 _COMMON = """tmp temp proj cache caches datasets dataset project projects env envs venv .venv venvs containers images
     image software apps local system libs log logs job jobs slurm results checkpoints ckpt group groups common
     git workspace repo repos code install modules spack easybuild miniconda miniconda3 anaconda3 miniforge3
@@ -30,12 +30,12 @@ WORK = r"(?:l|local_?|p|f|b|t)?scratch\d{0,2}|work\d{0,2}|wrk|nobackup|gpfs|lust
 
 
 def _address(match: re.Match[str], _: Sequence[str]) -> bool:
-    """Return whether letters around an @ are an e-mail address: no unit of systemd, no library, no remote of git."""
+    """Return whether letters around an @ are an e-mail address, not a systemd unit, a library or a git remote."""
     return not UNITS.search(match[0]) and not match[0].startswith("git@")
 
 
 def _own(match: re.Match[str], _: Sequence[str]) -> bool:
-    """Return whether a folder is one person's."""
+    """Return whether a folder belongs to one person."""
     return match["user"].lower() not in COMMON and not match["user"].startswith(".")
 
 
@@ -155,7 +155,7 @@ NO_HOST = frozenset(_NO_HOST.split())
 
 
 def _names(match: re.Match[str], _: Sequence[str]) -> bool:
-    """Return whether the word behind "host" or "node" names one."""
+    """Return whether the word after "host" or "node" is a name."""
     said = next(filter(None, (match.groupdict().get(group) for group in ("host", "host2", "host3"))), "")
     return said.lower().rstrip(".") not in NO_HOST
 

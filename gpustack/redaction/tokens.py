@@ -1,4 +1,4 @@
-"""Secrets: what tokens, keys, passwords, and numbers of machines and their cards look like, wherever they stand."""
+"""Secrets: the patterns of tokens, keys, passwords, and numbers of machines and their cards, everywhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMN = re.compile(
     r"|asset[_ ]tag)[\s\"'.]*"
 )
 SEPARATORS, LEAST_CELLS = ",;\t|", 2
-# What splits a secret and shows nothing: escapes of a terminal and invisible letters, as themselves or spelt out.
+# What splits a secret invisibly: terminal escapes and invisible letters, literal or escaped.
 HIDDEN = re.compile(
     "(?:\x1b|\\\\x1b|\\\\033|\\\\e|\\^\\[|\\\\u001b)\\[[0-9;?]{0,30}[A-Za-z]|\x1b\\][^\x07\x1b]{0,200}(?:\x07|\x1b\\\\)"
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
@@ -36,7 +36,7 @@ PEM = r"-----BEGIN[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 
 
 def find(text: str, names: Sequence[str]) -> list[Found]:
-    """Return what is secret in this text, which stands under these names, none over another, in their order."""
+    """Return the secrets in this text, found under these names, without overlaps and in order."""
     kind = named(text, names[-1] if names else "")
     if kind:
         return [Found(0, len(text), kind, text)]
@@ -52,7 +52,7 @@ def find(text: str, names: Sequence[str]) -> list[Found]:
 
 
 def learn(text: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the kinds and words that this text shows to be names of users and hosts, or serial numbers."""
+    """Yield the kinds and words that this text identifies as names of users and hosts, or serial numbers."""
     kind = named(text, names[-1] if names else "")
     if kind and kind != "secret":
         yield from _known(kind, text)
@@ -65,14 +65,14 @@ def learn(text: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _known(kind: str, word: str) -> Iterator[tuple[str, str]]:
-    """Yield a word, and of a host with its domain the short name too."""
+    """Yield a word and, for a host with its domain, also the short name."""
     yield kind, word
     if kind == "host" and "." in word:
         yield kind, word.partition(".")[0]
 
 
 def named(text: str, name: str) -> str | None:
-    """Return the kind of secret that all of the text is, from the name it stands under; None for no secret."""
+    """Return the kind of secret that the whole text is, judged by its name; None if it is not one."""
     name = name[-MOST_NAME:]
     if text.strip().lower() in NOTHING or PLACEHOLDER.fullmatch(text):
         return None
@@ -83,7 +83,7 @@ def named(text: str, name: str) -> str | None:
 
 
 def visible(text: str) -> tuple[str, Sequence[int]]:
-    """Return the text without what is invisible in it, and the place in the text of each letter that is left."""
+    """Return the text without invisible letters, and each remaining letter's position in the text."""
     if (text.isascii() and text.isprintable() and "\\" not in text and "%" not in text and "&" not in text) or (
         not HIDDEN.search(text)
     ):
@@ -99,7 +99,7 @@ def visible(text: str) -> tuple[str, Sequence[int]]:
 
 
 def _token(name: str, pattern: str, hints: str) -> Form:
-    """Return the form of a service's tokens, which count wherever they stand."""
+    """Return the form of a service's tokens, which are recognised everywhere."""
     return form(name=name, context="anywhere", pattern=rf"(?P<secret>{pattern})", hints=tuple(hints.split()))
 
 
@@ -182,12 +182,12 @@ TOKENS = (
 
 
 def _numbered(match: re.Match[str], _: Sequence[str]) -> bool:
-    """Return whether a serial number has a digit: no other word is one."""
+    """Return whether a serial number has a digit, as every real one does."""
     return any(letter.isdecimal() for letter in match["serial"])
 
 
 def _columns(text: str, _: Sequence[str]) -> Iterator[Found]:
-    """Yield the serial numbers of a table whose head names them, line by line as long as it has as many cells."""
+    """Yield the serial numbers of a table whose header names them, while lines have as many cells."""
     at, separator, columns, cells = 0, "", frozenset[int](), 0
     for row in text.splitlines(keepends=True):
         held = row.split(separator) if separator else []
