@@ -1,4 +1,4 @@
-"""The compatibility matrix: what goes with what, each row with its source and the day it was checked."""
+"""The compatibility matrix: what works with what, each row with its source and the day it was checked."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 DATA_SCHEMA, MANIFEST = "gpustack.data/1", "bundle.json"  # of a bundle of data, which bundles.py installs
 MADE, MEASURED = ".made", "generated/measured"  # of a checkout; what programs read elsewhere than in the package index
-ADDED: dict[tuple[str, str], Mapping[str, Any] | list[Any]] = {}  # by table and part, what plugins state beside it
-SHARED = ("source", "checked")  # what a generated file says once for all its rows
+ADDED: dict[tuple[str, str], Mapping[str, Any] | list[Any]] = {}  # by table and part, additions by plugins
+SHARED = ("source", "checked")  # what a generated file states once for all its rows
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """All tables, each read when it is first asked for and kept; a damaged file raises BrokenError then."""
+    """All tables, each read on first use and kept; a damaged file then raises BrokenError."""
 
     folder: Path = field(default=assets.MATRIX)
     _held: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -45,7 +45,7 @@ class Matrix:
 
     @cached_property
     def date(self) -> str:
-        """The day of the youngest row, as YYYY-MM-DD, that of an installed bundle among them."""
+        """The day of the newest row, as YYYY-MM-DD, including those of an installed bundle."""
         return self._newer[0] if self._newer else self._shipped
 
     @cached_property
@@ -54,7 +54,7 @@ class Matrix:
 
     @cached_property
     def _newer(self) -> tuple[str, Path] | None:
-        """The day and folder of a bundle of data that is newer than the tables of this release."""
+        """The day and folder of a data bundle newer than the tables of this release."""
         folder = assets.data() / "current"
         try:
             held = json.loads((folder / MANIFEST).read_text("utf-8"))
@@ -65,13 +65,13 @@ class Matrix:
 
     @property
     def distributions(self) -> frozenset[str]:
-        """The distributions of which there is a generated table."""
+        """The distributions that have a generated table."""
         folders = (self.folder, *(self._newer or ())[1:])
         return frozenset(path.stem for folder in folders for path in folder.glob("generated/*.*"))
 
     @cached_property
     def architectures(self) -> Mapping[ComputeCapability, Architecture]:
-        """Every GPU architecture by its compute capability, with what all parts of its table say of it."""
+        """Every GPU architecture by compute capability, merged from all parts of its table."""
         table = self.table("arch")
         lines = ({**_beside(table, line["cc"]), **line} for line in table["arch"])
         rows = (_row("arch.arch", number, line, Architecture) for number, line in enumerate(lines))
@@ -79,7 +79,7 @@ class Matrix:
 
     @cached_property
     def memories(self) -> Mapping[str, str]:
-        """Every kind of memory by the words of a product's name, the longest words first."""
+        """Every kind of memory by words in a product's name, the longest first."""
         held = {words: one.type for one in self.rows("memory", "memory", Memory) for words in one.match}
         return dict(sorted(held.items(), key=lambda one: -len(one[0])))
 
@@ -139,17 +139,17 @@ class Matrix:
 
     @cached_property
     def xids(self) -> Mapping[int, codes.Code]:
-        """The Xid numbers that rules speak of."""
+        """The Xid numbers that rules mention."""
         return {one.number: one for one in self.rows("xid", "xids", codes.Code)}
 
     @cached_property
     def nvml_codes(self) -> Mapping[int, codes.Code]:
-        """What NVML answers with."""
+        """NVML's result codes."""
         return {one.number: one for one in self.rows("codes", "nvml", codes.Code)}
 
     @cached_property
     def cuda_codes(self) -> Mapping[int, codes.Code]:
-        """What CUDA answers with, driver and runtime alike."""
+        """CUDA's error codes, for driver and runtime alike."""
         return {one.number: one for one in self.rows("codes", "cuda", codes.Code)}
 
     @cached_property
@@ -164,12 +164,12 @@ class Matrix:
 
     @cached_property
     def onnxruntime(self) -> tuple[frameworks.WheelSpan, ...]:
-        """Which CUDA major each onnxruntime-gpu is made for, oldest first."""
+        """The CUDA major that each onnxruntime-gpu is built for, oldest first."""
         return self.rows("wheels", "onnxruntime", frameworks.WheelSpan)
 
     @cached_property
     def jax_extras(self) -> tuple[frameworks.WheelSpan, ...]:
-        """The extras of JAX that bring CUDA, newest first."""
+        """The extras of JAX that install CUDA, newest first."""
         return self.rows("wheels", "jax", frameworks.WheelSpan)
 
     @cached_property
@@ -179,7 +179,7 @@ class Matrix:
 
     @cached_property
     def bindings_floors(self) -> tuple[training.BindingsFloor, ...]:
-        """What cuda-bindings loses on older drivers, the strongest first."""
+        """What cuda-bindings loses on older drivers, the most severe first."""
         return self.rows("cuda_python", "floors", training.BindingsFloor)
 
     def arch(self, capability: ComputeCapability) -> Architecture | None:
@@ -203,12 +203,12 @@ class Matrix:
         return next((one for one in self.pci_ranges if one.first <= device <= one.last), None)
 
     def has(self, name: str) -> bool:
-        """Return whether there is a file of this name."""
+        """Return whether a file with this name exists."""
         there = name in self._held or any((self.folder / f"{name}.{kind}").exists() for kind in ("json", "toml"))
         return there or bool(self._of_bundle(name))
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """Return one file as it is; raises BrokenError if it is damaged."""
+        """Return one file's contents; raises BrokenError if it is damaged."""
         if name not in self._held:
             try:
                 self._held[name] = self._read(name)
@@ -219,7 +219,7 @@ class Matrix:
         return self._held[name]
 
     def _read(self, name: str) -> Mapping[str, Any]:
-        """Return a file: of a newer bundle, as JSON made for a wheel or the tests, or else as it is written."""
+        """Return a file: from a newer bundle, as JSON built for a wheel or the tests, or else the original."""
         quick = self._of_bundle(name) or self.folder / f"{name}.json"
         if not quick.exists():
             written = (self.folder / f"{name}.toml").read_bytes()
@@ -229,14 +229,14 @@ class Matrix:
         return cast("Mapping[str, Any]", json.loads(quick.read_text("utf-8")))
 
     def _of_bundle(self, name: str) -> Path | None:
-        """Return the file of a generated table in an installed bundle, where it has one."""
+        """Return a generated table's file in an installed bundle, if it has one."""
         if not name.startswith("generated/") or not self._newer:
             return None
         found = self._newer[1] / f"{name}.json"
         return found if found.is_file() else None
 
     def rows(self, name: str, part: str, kind: type[Kind]) -> tuple[Kind, ...]:
-        """Return one part of a file as rows of a type, read once; a row that does not fit raises BrokenError."""
+        """Return one part of a file as rows of a type, read once; an invalid row raises BrokenError."""
         place = name, part, kind
         if place not in self._made:
             try:
@@ -252,12 +252,12 @@ class Matrix:
 
 
 def made_of(folder: Path, name: str, written: bytes) -> Path:
-    """Return where the JSON of a table of a checkout lies, if it was made: of exactly these bytes, and no others."""
+    """Return the path of a checkout's table as JSON, if it was made from exactly these bytes."""
     return folder / MADE / f"{name.replace('/', '.')}.{crc32(written):08x}.json"
 
 
 def _with_added(name: str, held: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a table with what plugins state beside it: further rows of a list, further names of a mapping."""
+    """Return a table with the additions of plugins: further rows of a list, further names of a mapping."""
     more = {part: rows for (table, part), rows in ADDED.items() if table == name}
     return {
         **held,
@@ -276,7 +276,7 @@ def _row(origin: str, number: int, line: Mapping[str, Any], kind: type[Kind]) ->
 
 
 def _beside(table: Mapping[str, Any], cc: str) -> dict[str, Any]:
-    """Return what the other parts of the table of architectures say of a compute capability."""
+    """Return what the other parts of the architecture table state about a compute capability."""
     parts = ("limits", "rates", "half_rate", "no_tensor_cores", "mma", "level2")
     held: dict[str, Mapping[str, Any]] = {
         part: next((one for one in table[part] if one["cc"] == cc), {}) for part in parts

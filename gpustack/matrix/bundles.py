@@ -1,8 +1,8 @@
-"""Data apart from the program: a bundle of generated tables, checked before it is used, and the one before it kept.
+"""Data released apart from the program: a bundle of generated tables, validated before use; the previous one is kept.
 
-A bundle is a zip archive of ``<distribution>.json`` and ``bundle.json``, which says its schema, its day and the SHA-256
-of each table. It holds releases alone, and every value is of a kind that is checked here: a version, a Python, a
-requirement, a day, a line to read. Nothing in it is a command, an address or an expression.
+A bundle is a zip archive of ``<distribution>.json`` and ``bundle.json``, which states its schema, its day and the
+SHA-256 of each table. It contains only releases, and every value has a type that is validated here: a version, a
+Python, a requirement, a day, a line of text. Nothing in it is a command, an address or an expression.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PLATFORMS = frozenset({"linux-x86_64", "linux-aarch64", "windows", "macos-arm64"
 
 
 def read(file: Path) -> bytes:
-    """Return a file as it is; raises InputError if it cannot be read or is longer than a bundle may be."""
+    """Return a file's bytes; raises InputError if it cannot be read or is larger than a bundle may be."""
     try:
         with file.open("rb") as held:
             data = held.read(MOST_FILE + 1)
@@ -63,10 +63,10 @@ def read(file: Path) -> bytes:
 
 
 def install(file: str, data: bytes, pinned: str | None, matrix: Matrix) -> tuple[str, int]:
-    """Use the tables of a bundle from now on; return their day and how many there are. ``file`` is where it is from.
+    """Use the tables of a bundle from now on; return their day and how many there are. ``file`` is its origin.
 
-    Raises InputError where it is no bundle, is for another schema, is not newer than what is used, or is not the file
-    whose SHA-256 is ``pinned``; then what was used stays.
+    Raises InputError, leaving the current data in use, if it is not a bundle, has another schema, is not newer than the
+    current data, or does not have the SHA-256 ``pinned``.
     """
     digest = hashlib.sha256(data).hexdigest()
     if pinned is not None and pinned.lower().removeprefix("sha256:") != digest:
@@ -82,7 +82,7 @@ def install(file: str, data: bytes, pinned: str | None, matrix: Matrix) -> tuple
 
 
 def back() -> None:
-    """Use what was used before the last bundle; raises UsageError if there is no bundle."""
+    """Return to the data used before the last bundle; raises UsageError if there is no bundle."""
     folder = assets.data()
     current, previous = folder / "current", folder / "previous"
     if not current.is_dir():
@@ -96,7 +96,7 @@ def back() -> None:
 
 
 def _opened(file: str, data: bytes) -> tuple[str, Mapping[str, bytes]]:
-    """Return the day and the tables of a bundle, all of them checked."""
+    """Return the day and the validated tables of a bundle."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             manifest = json.loads(_member(archive, MANIFEST, MOST_BYTES))
@@ -119,7 +119,7 @@ def _opened(file: str, data: bytes) -> tuple[str, Mapping[str, bytes]]:
 
 
 def _tables(archive: zipfile.ZipFile, names: Iterable[str]) -> Mapping[str, bytes]:
-    """Return the tables of an archive, which together are no longer than a bundle may make them."""
+    """Return the tables of an archive, whose total size is limited."""
     tables: dict[str, bytes] = {}
     left = MOST_DATA
     for name in names:
@@ -137,12 +137,12 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
 
 
 def _said(error: Exception) -> str:
-    """Return what an error says as a line to print: it may quote what is in the file."""
+    """Return an error's text as a printable line: it may quote the file."""
     return "".join(one for one in str(error)[:200] if one.isprintable())
 
 
 def _checked(name: str, table: Mapping[str, Any]) -> None:
-    """Raise ValueError where a table holds anything but releases in their own words."""
+    """Raise ValueError if a table contains anything but valid releases."""
     for key, value in table.items():
         if key != "releases":
             _need(HEAD.get(key, _never)(value), key)
@@ -233,7 +233,7 @@ ROW: Mapping[str, Callable[[object], bool]] = {
 
 
 def _put(day: str, tables: Mapping[str, bytes]) -> None:
-    """Write the tables beside what is there, then move the old away and the new in."""
+    """Write the tables beside the current ones, then swap the folders."""
     folder = assets.data()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as made:

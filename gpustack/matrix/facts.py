@@ -1,7 +1,8 @@
-"""The schema of facts: what a probe or a reader may say of a component, its type, its unit and its meaning.
+"""The schema of facts: what a probe or a reader may state about a component, with type, unit and meaning.
 
 ``facts.toml`` has one row for each fact, named by its path: ``fabric.state``, ``links[].active`` (of each member of a
-list), ``pins.*`` (of each name in a table). Tests hold every fact to it; what a message implies is read by its types.
+list), ``pins.*`` (of each name in a table). Tests check every fact against it; values from messages are parsed by its
+types.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Kind(str, Enum):
         return isinstance(value, str) if self is Kind.TEXT else whole or (self is Kind.LIMIT and value == "unlimited")
 
     def parse(self, text: str) -> JsonValue:
-        """Return the value that a text spells, or None if it is none of this type; (9, 1, 0) is version 9.1.0."""
+        """Return the value that a text spells, or None if it does not fit this type; (9, 1, 0) is version 9.1.0."""
         value: JsonValue = TUPLE.sub(".", text) if self is Kind.VERSION else text
         if self in {Kind.WHOLE, Kind.LIMIT} and DIGITS.fullmatch(text):
             value = int(text)
@@ -68,14 +69,14 @@ class Fact:
     informational: bool = False
 
     def parse(self, text: str) -> JsonValue:
-        """Return the value that a text spells, 64M of bytes too; None if it is none of the fact's type."""
+        """Return the value that a text spells, 64M of bytes too; None if it does not fit the fact's type."""
         size = SIZE.fullmatch(text) if self.unit == "bytes" else None
         return int(float(size[1]) * 1024 ** (1 + UNITS.index(size[2].upper()))) if size else self.kind.parse(text)
 
 
 @dataclass(slots=True)
 class Node:
-    """What may stand at one place: a fact, or places below it by name, ``[]`` or ``*``."""
+    """One place in the schema: a fact, or places below it by name, ``[]`` or ``*``."""
 
     fact: Fact | None = None
     below: dict[str, Node] = field(default_factory=dict)
@@ -85,7 +86,7 @@ class Schema:
     """Every fact of every component."""
 
     def __init__(self, matrix: Matrix) -> None:
-        """Read the table: a block is of the component that it is named after, or of those that ``of`` gives it."""
+        """Read the table: a block describes the component in its name, or those that ``of`` lists."""
         table = matrix.table("facts")
         self.facts = tuple(
             fact
@@ -101,7 +102,7 @@ class Schema:
             node.fact = fact
 
     def at(self, component: str, *names: str) -> Fact | None:
-        """Return the fact that is at this place, ``[]`` being the name of each member of a list."""
+        """Return the fact at this place; ``[]`` stands for each member of a list."""
         node = self.roots.get(component)
         for name in names:
             node = (node.below.get(name) or node.below.get(ANY)) if node else None
@@ -115,7 +116,7 @@ def schema(matrix: Matrix) -> Schema:
 
 
 def facts_of(component: str, rows: Mapping[str, Mapping[str, str | bool]]) -> Iterator[Fact]:
-    """Yield the facts that a block of the table states; raises KeyError or ValueError for a row that is none."""
+    """Yield the facts in a block of the table; raises KeyError or ValueError for an invalid row."""
     for path, row in rows.items():
         yield Fact(
             component=component,

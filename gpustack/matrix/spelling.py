@@ -21,7 +21,7 @@ def squash(text: str) -> str:
 
 
 def spellings(text: str) -> tuple[str, ...]:
-    """Return the squashed forms under which the text may be known, its own first."""
+    """Return the squashed forms by which the text may be known, its own first."""
     plain = text.strip().strip("\"'`?!,;:.")
     short = SUFFIX.sub("", plain, count=1)
     forms = [squash(plain), squash(short), squash(re.sub(r"^(?:nvidia|lib)[-_]?", "", short, flags=re.IGNORECASE))]
@@ -35,7 +35,7 @@ def find(text: str, known: Container[str]) -> str | None:
 
 
 def cut(words: Sequence[str], known: Container[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the longest known names in a row of words, and the words that belong to none and are not small."""
+    """Return the longest known names in a row of words, and the longer words that belong to none."""
     names: list[str] = []
     left: list[str] = []
     at = 0
@@ -71,12 +71,12 @@ def unpacked(text: str, wide: int) -> str:
 
 
 def cuda_release(text: str) -> str:
-    """Return a release of CUDA as people write it: 12020 is 12.2."""
+    """Return a CUDA release in its usual form: 12020 is 12.2."""
     number = int(text) if text.isascii() and text.isdecimal() else 0
     return f"{number // 1000}.{number % 1000 // 10}" if number >= 1000 else text  # noqa: PLR2004 - 1000 is 1.0
 
 
-# How what a message spells becomes a fact: rows name these after a colon, {found:cudnn}.
+# Converts a message's spelling to a fact: rows name these after a colon, {found:cudnn}.
 SPELLED: Mapping[str, Callable[[str], str]] = {
     "cuda": cuda_release,
     "cudnn": partial(unpacked, wide=10_000),

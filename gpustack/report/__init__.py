@@ -1,4 +1,4 @@
-"""Results as people and programs read them: one renderer a form, each imported when it is needed."""
+"""Results as people and programs read them: one renderer per format, each imported when needed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RENDERERS = {
 
 
 def renderer(form: str) -> Callable[..., str]:
-    """Return the function that writes a result in this form; importing it takes time, so it may come early."""
+    """Return the function that renders a result in this format; importing it takes time, so call it early."""
     module, _, name = RENDERERS[form].partition(":")
     render: Callable[..., str] = getattr(import_module(f"gpustack.{module}"), name)
     return render

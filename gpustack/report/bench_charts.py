@@ -1,4 +1,4 @@
-"""Related figures: a matrix of GPUs from each to each, and the roofline of one."""
+"""Related figures: a matrix from each GPU to each other, and the roofline of one GPU."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from gpustack.report.page import Page
 
 BYTES = {"fp64": 8.0, "fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int32": 4.0}
-BYTES["fp4"] = 0.5 + 1 / 16  # with one scale of a byte for 16 numbers
-TRIAD = 2 / 24  # two operations on doubles for two that are read and one that is written
+BYTES["fp4"] = 0.5 + 1 / 16  # with one scale byte for 16 numbers
+TRIAD = 2 / 24  # two operations on doubles per two reads and one write
 MOST = {"GB/s": 1e-3, "TFLOP/s": 1.0, "TOP/s": 1.0}
 ROWS, LEAST_COLUMNS, MARGIN, SLOPE = 14, 100, 9, "/"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-SPARE = 1.6  # room round what is drawn, as a factor
+SPARE = 1.6  # margin around the drawing, as a factor
 CELL = 7
-LEAST = 1 << 20  # bytes of a sum: of smaller ones the time tells more than the rate
+LEAST = 1 << 20  # bytes of a sum: for smaller ones the time says more than the rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One figure: operations for each byte that must be moved at least, and tera-operations a second."""
+    """One figure: operations per byte that must be moved at least, and tera-operations per second."""
 
     name: str
     intensity: float
@@ -48,7 +48,7 @@ class Roofline:
 
     @property
     def span(self) -> tuple[float, float, float, float]:
-        """The least and the greatest intensity and rate that are to be drawn."""
+        """The minimum and maximum intensity and rate to draw."""
         xs = [point.intensity for point in self.points] + [roof / self.bandwidth for _, roof in self.roofs]
         ys = [point.rate for point in self.points] + [roof for _, roof in self.roofs]
         left, right = min(xs) / SPARE, max(xs) * SPARE
@@ -56,7 +56,7 @@ class Roofline:
 
 
 def roofline(results: Sequence[Result]) -> Roofline | None:
-    """Return the roofline of one GPU's figures, or None where they are too few for one."""
+    """Return the roofline of one GPU's figures, or None if there are too few."""
     memory = [one for one in results if one.id.startswith("hbm.") and _finite(one.ceiling)]
     products = [one for one in results if one.id.startswith("gemm.") and _finite(one.ceiling)]
     points = tuple(point for one in results for point in _points(one))
@@ -89,7 +89,7 @@ def _points(result: Result) -> Iterator[Point]:
 
 
 def _intensity(name: str, method: Mapping[str, JsonValue]) -> float | None:
-    """Return the operations of a product for each byte of A, B and D, each moved once."""
+    """Return the operations of a product per byte of A, B and D, each moved once."""
     m, n, k = (method.get(side) for side in "mnk")
     each, out = BYTES.get(name.partition(".")[2]), BYTES.get(str(method.get("d")))
     if not each or not out or not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int):
@@ -99,7 +99,7 @@ def _intensity(name: str, method: Mapping[str, JsonValue]) -> float | None:
 
 
 def drawn(found: Roofline, page: Page) -> Iterator[Line]:
-    """Yield the lines that draw it with letters; nothing where the page is too narrow."""
+    """Yield the lines that draw it with letters; nothing if the page is too narrow."""
     if page.width < LEAST_COLUMNS:
         return
     columns = LEAST_COLUMNS - MARGIN
@@ -124,7 +124,7 @@ def drawn(found: Roofline, page: Page) -> Iterator[Line]:
 
 
 def _roofs(found: Roofline, grid: list[list[str]], page: Page) -> None:
-    """Draw the slope of the memory and the flat roof of each data type from where the two meet."""
+    """Draw the slope of the memory and each data type's flat roof from their intersection."""
     rest = page.mark("rest")
     left, right, _, _ = found.span
     columns = len(grid[0])
@@ -139,7 +139,7 @@ def _roofs(found: Roofline, grid: list[list[str]], page: Page) -> None:
 
 
 def _marks(found: Roofline, grid: list[list[str]]) -> list[tuple[str, Point]]:
-    """Put a letter where each figure lies; those that fall on one place share its letter."""
+    """Put a letter at each figure; those at the same place share its letter."""
     legend: list[tuple[str, Point]] = []
     for letter, point in zip(LETTERS, found.points, strict=False):
         there = _place(found, grid, point.intensity, point.rate)
@@ -177,7 +177,7 @@ def matrices(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
 
 
 def besides(result: Result) -> Iterator[str]:
-    """Yield the figures beside that of a pair, or of all GPUs."""
+    """Yield the additional figures of a pair or of all GPUs."""
     told = result.method
     cards = told.get("cards")
     if isinstance(cards, Sequence) and not isinstance(cards, str):

@@ -1,4 +1,4 @@
-"""Figures as HTML: each as a bar under the limit of its GPU with its samples, and what the GPU did meanwhile."""
+"""Figures as HTML: each as a bar below its GPU's limit, with its samples, and what the GPU did meanwhile."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ OUTCOME = {
 }
 WIDE, HIGH = 200, 20
 MOST_SAMPLES = 400
-LEAST_SPREAD = 0.02  # of the median: less is drawn as the straight line that it is
-ROOM = 1.08  # above the greatest value of a range
+LEAST_SPREAD = 0.02  # of the median: less is drawn as a straight line
+ROOM = 1.08  # above the maximum of a range
 MEANT = {
     "share": "bar: share of the limit",
     "line": "line: the samples in the order taken",
@@ -51,7 +51,7 @@ def figures(bench: BenchReport) -> str:
 
 
 def _across(each: Mapping[Device, Sequence[Result]]) -> str:
-    """Return a row for each figure and a column for each GPU, those that fall short marked."""
+    """Return a row for each figure and a column for each GPU, with low figures marked."""
     names = dict.fromkeys(one.id for mine in each.values() for one in mine if one.verdict is not Mark.SKIPPED)
     known = {(one.id, device.index): one for device, mine in each.items() for one in mine}
     heads = ("benchmark", "limit", *(f"GPU {device.index}" for device in each))
@@ -75,7 +75,7 @@ def _cells(name: str, row: Mapping[int, Result | None]) -> Iterator[str]:
 
 
 def spaced(value: float) -> str:
-    """Return a figure with the digits that a measurement bears, its thousands apart, and never with an exponent."""
+    """Return a figure with its significant digits and separated thousands, never with an exponent."""
     text = number(value)
     whole, point, part = text.partition(".")
     grouped = f"{int(whole):,}".replace(",", " ") if len(whole) > DIGITS and whole.isdigit() else whole
@@ -83,7 +83,7 @@ def spaced(value: float) -> str:
 
 
 def compared(comparison: Comparison) -> str:
-    """Return each figure then and now, and what else is not the same about the two reports."""
+    """Return each figure then and now, and what else differs between the two reports."""
     taken = f" of {comparison.taken}" if comparison.taken else ""
     said = [f"{comparison.path}{taken}, tolerance {comparison.tolerance:.2%}", *comparison.differences]
     rows = table(("outcome", "benchmark", "then", "now", "change"), map(_change, comparison.changes))
@@ -110,7 +110,7 @@ def _card(device: Device) -> str:
 
 
 def _table(results: Sequence[Result]) -> str:
-    """Return the figures one below another; those that were skipped for one reason are one row."""
+    """Return the figures one below another; those skipped for the same reason share a row."""
     rows = [_row(one) for one in results if one.verdict is not Mark.SKIPPED]
     for said, remedy in skipped(results):
         rows.append(tag("div", safe(said) + (tag("pre", safe(remedy)) if remedy else ""), "skipped"))
@@ -157,7 +157,7 @@ def _spark(samples: Sequence[float]) -> str:
 
 
 def _did(results: Sequence[Result]) -> str:
-    """Return what the GPU did during each measurement: its clock, its power and its temperature."""
+    """Return what the GPU did during each measurement: its clock, power and temperature."""
     panels = (_panel(name, unit, list(held)) for name, unit, held in _readings(results))
     drawn = "".join(filter(None, panels))
     heading = tag("summary", "Clock, power and temperature during each measurement")
@@ -172,7 +172,7 @@ def _readings(results: Sequence[Result]) -> Iterator[tuple[str, str, Iterator[tu
 
 
 def _clock(seen: Telemetry) -> Span | None:
-    """Return the clocks that NVML read, and the one that was counted on the GPU, which its readings may have missed."""
+    """Return the clocks that NVML read, and the one counted on the GPU, which the readings may have missed."""
     read, held = seen.clocks.sm, seen.clocks.held
     if read is None or held is None or _finite(held) is None:
         return read
@@ -180,7 +180,7 @@ def _clock(seen: Telemetry) -> Span | None:
 
 
 def _panel(name: str, unit: str, readings: Sequence[tuple[str, Span | None, float | None]]) -> str:
-    """Draw one kind of reading: a row for each measurement, from the least to the greatest, with median and limit."""
+    """Draw one kind of reading: a row for each measurement, from minimum to maximum, with median and limit."""
     spans = [(who, span, limit) for who, span, limit in readings if span and _finite(span.high + span.low) is not None]
     if not spans:
         return ""

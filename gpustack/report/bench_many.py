@@ -1,4 +1,4 @@
-"""The figures of several GPUs of one node: a table with the GPUs as columns, and what falls short on which."""
+"""The figures of several GPUs of one node: a table with the GPUs as columns, and which fall short where."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ VERDICT = {
     Mark.FAILED: ("bad", "failed", "error"),
     Mark.SKIPPED: ("none", "skipped", "dim"),
 }
-TOLD_BELOW = (Mark.LOW, Mark.FAILED)  # what is to be done about these stands in their findings
+TOLD_BELOW = (Mark.LOW, Mark.FAILED)  # the remedies for these are in their findings
 ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, DIGITS = 18, 7, 8, 4
 CELL_COLUMNS, LIMIT_COLUMNS = 8, NUMBER_COLUMNS + UNIT_COLUMNS
 
 
 def number(value: float | None) -> str:
-    """Return a figure with the four digits that a measurement bears."""
+    """Return a figure with its four significant digits."""
     if value is None:
         return "none"
     before = len(f"{abs(value):.0f}") if 1 <= abs(value) < 10**NUMBER_COLUMNS else 0
@@ -39,7 +39,7 @@ def number(value: float | None) -> str:
 
 
 def own(report: BenchReport) -> dict[Device, list[Result]]:
-    """Return what was measured on each GPU by itself, for those on which anything was to be."""
+    """Return what was measured on each GPU by itself, for GPUs that had anything to measure."""
     mine = {
         device: [one for one in report.results if one.device == device.index and not one.gpus]
         for device in report.devices
@@ -48,7 +48,7 @@ def own(report: BenchReport) -> dict[Device, list[Result]]:
 
 
 def skipped(results: Sequence[Result]) -> Iterator[tuple[str, str | None]]:
-    """Yield what was skipped, those of one reason in one line, and the command that would bring them."""
+    """Yield what was skipped, one line per reason, with the command that would enable it."""
     groups: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
     for one in results:
         if one.verdict is Mark.SKIPPED:
@@ -58,7 +58,7 @@ def skipped(results: Sequence[Result]) -> Iterator[tuple[str, str | None]]:
 
 
 def gathered(findings: Sequence[Finding], results: Sequence[Result]) -> Iterator[Finding]:
-    """Yield the findings, those of several figures of one GPU as one."""
+    """Yield the findings, merging those of several figures of one GPU."""
     place = {f"{one.id}{one.place()}": one for one in results}
     groups: dict[tuple[str, int | str | None], list[Finding]] = {}
     for finding in findings:
@@ -87,7 +87,7 @@ def gathered(findings: Sequence[Finding], results: Sequence[Result]) -> Iterator
 
 
 def many(each: Mapping[Device, Sequence[Result]], cards: Mapping[Device, str], page: Page) -> Iterator[Line]:
-    """Yield a table of several GPUs: a row for each figure, a column for each GPU, and below what falls short."""
+    """Yield a table of several GPUs: a row for each figure, a column for each GPU, and low figures below."""
     alike_: dict[str, list[int]] = {}
     for device in each:
         alike_.setdefault(cards[device].partition(": ")[2], []).append(device.index)
@@ -120,7 +120,7 @@ def many(each: Mapping[Device, Sequence[Result]], cards: Mapping[Device, str], p
 
 
 def _across(name: str, row: Sequence[Result | None], page: Page) -> Line:
-    """Return one figure of all GPUs, the one that falls short marked."""
+    """Return one figure of all GPUs, with the low one marked."""
     there = [one for one in row if one]
     limit = next((one.ceiling for one in there if one.ceiling), None)
     unit = there[0].unit if there else ""
@@ -139,7 +139,7 @@ def _across(name: str, row: Sequence[Result | None], page: Page) -> Line:
 
 
 def _short(device: Device, short: Sequence[Result], page: Page) -> Iterator[Line]:
-    """Yield why figures of one GPU fall short, as far as it is not the same of all of them."""
+    """Yield why figures of one GPU fall short, unless the reason is the same for all of them."""
     shared = _shared(short)
     for one in short:
         mark, word, style = VERDICT[one.verdict]
@@ -149,6 +149,6 @@ def _short(device: Device, short: Sequence[Result], page: Page) -> Iterator[Line
 
 
 def _shared(results: Sequence[Result]) -> list[str]:
-    """Return what is said of more than one of these figures."""
+    """Return what applies to more than one of these figures."""
     counts = Counter(why for one in results for why in dict.fromkeys(one.why))
     return [why for why, count in counts.items() if count > 1]

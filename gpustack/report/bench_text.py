@@ -1,4 +1,4 @@
-"""The bench's figures for people: each beside the limit of this GPU and the older figure, and why it is low."""
+"""The bench's figures as text: each beside the limit of this GPU and the older figure, and why it is low."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STYLES = {
 BAR_COLUMNS = 16
 MIB_IN_GIB = 1024
 MOST_RATIO = 9.99
-MOST_ROWS = 4  # of pairs: with more of them a matrix tells more
+MOST_ROWS = 4  # pairs; with more of them a matrix is clearer
 
 
 def compared(comparison: Comparison, page: Page) -> Iterator[Line]:
@@ -67,7 +67,7 @@ def _counted(comparison: Comparison) -> str:
 
 
 def _figure(value: float | None, interval: tuple[float, float] | None) -> str:
-    """Return a median with its interval, both with the digits that a measurement bears."""
+    """Return a median with its interval, both with significant digits."""
     if value is None:
         return "none"
     span = f" [{interval[0]:.4g}, {interval[1]:.4g}]" if interval else ""
@@ -75,7 +75,7 @@ def _figure(value: float | None, interval: tuple[float, float] | None) -> str:
 
 
 def lines(report: BenchReport, page: Page) -> Iterator[Line]:
-    """Yield the lines of the whole report: what came of it, a table for each GPU, what follows, and what it means."""
+    """Yield the lines of the whole report: the outcome, a table for each GPU, further figures, and explanations."""
     yield from _verdict(report, page)
     each = own(report)
     if len(each) > 1:
@@ -101,7 +101,7 @@ def lines(report: BenchReport, page: Page) -> Iterator[Line]:
 
 
 def between(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
-    """Yield what goes on between two GPUs: of few a row each, of many a matrix, and a row where a word is needed."""
+    """Yield the figures between two GPUs: a row each if few, a matrix if many, and a row if one needs a remark."""
     if not pairs:
         return
     yield from (Line(), say(page, ("Between GPUs", "head")))
@@ -112,7 +112,7 @@ def between(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
 
 
 def _verdict(report: BenchReport, page: Page) -> Iterator[Line]:
-    """Say how many figures there are of each kind, under the mark of the worst."""
+    """Return how many figures there are of each kind, under the mark of the worst."""
     mark, _, style = VERDICT[worst(report)]
     said = figures(report)
     told = f"{said[0].upper()}{said[1:]}."
@@ -122,7 +122,7 @@ def _verdict(report: BenchReport, page: Page) -> Iterator[Line]:
 
 
 def card(device: Device) -> str:
-    """Return a GPU in a few words."""
+    """Return a short description of a GPU."""
     known = (
         f"sm_{device.compute_capability.replace('.', '')}",
         f"{device.memory_mib / MIB_IN_GIB:.0f} GiB" if device.memory_mib else "",
@@ -133,7 +133,7 @@ def card(device: Device) -> str:
 
 
 def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
-    """Yield a row for each figure with what must be said of it; those that were skipped for one reason are one row."""
+    """Yield a row for each figure with its remarks; those skipped for the same reason share a row."""
     for result in results:
         if result.verdict is not Mark.SKIPPED:
             yield _bench_text_row(result, page)
@@ -145,7 +145,7 @@ def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
 
 
 def _bench_text_row(result: Result, page: Page) -> Line:
-    """Return one figure: its value, its limit, the part of it as bar and number, and the verdict."""
+    """Return one figure: its value, its limit, the share reached as bar and number, and the rating."""
     mark, word, style = VERDICT[result.verdict]
     state = (f"{page.mark(mark)} {word}", style)
     part = "" if result.ratio is None else f"{min(result.ratio, MOST_RATIO):.0%}"
@@ -171,7 +171,7 @@ def _bench_text_row(result: Result, page: Page) -> Line:
 
 
 def bar(ratio: float | None, page: Page) -> tuple[str, str]:
-    """Return the part of the limit as a bar, full and empty; above the limit it is full."""
+    """Return the share of the limit as a bar, full and empty; above the limit it is full."""
     if ratio is None or ratio != ratio:  # noqa: PLR0124 - only nan differs from itself
         return "", " " * BAR_COLUMNS
     full = round(min(max(ratio, 0.0), 1.0) * BAR_COLUMNS)
@@ -179,7 +179,7 @@ def bar(ratio: float | None, page: Page) -> tuple[str, str]:
 
 
 def _remarks(result: Result, page: Page) -> Iterator[str]:
-    """Yield why the figure is as it is, and with ``-v`` how it was made and what the GPU did meanwhile."""
+    """Yield why the figure is as it is and, with ``-v``, how it was measured and what the GPU did meanwhile."""
     yield from result.why
     if result.verdict not in TOLD_BELOW:
         yield from (_advised(advice) for advice in result.advice)
@@ -205,7 +205,7 @@ def _advised(advice: Advice) -> str:
 
 
 def _companions(result: Result) -> Iterator[str]:
-    """Yield the figures beside a burst: without rest, and with zeros."""
+    """Yield the figures beside a burst: sustained, and with zeros."""
     if (held := result.sustained) is not None:
         part = f" ({held.value / result.value:.0%} of the burst)" if result.value else ""
         unsteady = "" if held.steady else ", not steady"

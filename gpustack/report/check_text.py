@@ -1,4 +1,4 @@
-"""What a health check found, what changed between two snapshots, and what the self-test proved, as text."""
+"""The results of a health check, of a comparison of two snapshots, and of the self-test, as text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NAMES = {
 
 
 def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Iterator[Line]:
-    """Yield the lines: the class, what of policy and figures is not as wanted, and the doctor's root causes."""
+    """Yield the lines: the class, the policy rules and figures that failed, and the doctor's root causes."""
     mark, word, style, meaning = CLASSES[report.class_]
     yield text.verdict(mark, word, style, report.why, page)
     if page.quiet:
@@ -63,7 +63,7 @@ def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Ite
 
 
 def _policy(policy: Sequence[Held], page: Page) -> Iterator[Line]:
-    """Yield the rules that fail and those that nobody could check, all of them with ``-v``."""
+    """Yield the rules that fail and those that could not be checked; all with ``-v``."""
     if policy:
         rows = [row for row in policy if page.verbose or row.ok is False or row.unseen]
         name = f"POLICY, {sum(row.ok is True for row in policy)} of {len(policy)} rules hold"
@@ -71,12 +71,12 @@ def _policy(policy: Sequence[Held], page: Page) -> Iterator[Line]:
 
 
 def _part(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    """Yield a section, or its heading alone where nothing in it needs to be read."""
+    """Yield a section, or only its heading if nothing in it needs to be read."""
     yield from list(section(heading, inside, page)) or [say(page, heading.lower(), lead="  ")]
 
 
 def _rule(row: Held, page: Page) -> Line:
-    """Return one rule of the policy: its mark, its name, what was found, what was wanted, and where that stands."""
+    """Return one rule of the policy: its mark, name, result, requirement, and where it is written."""
     mark, style = ("ask", "unknown") if row.unseen else ("warn", "warning") if row.warns else ROWS[row.ok]
     wanted = f" (wanted: {row.wanted})" if row.wanted != row.found or row.ok is not True else ""
     place = f" [{row.place}]" if row.place and (row.ok is not True or page.verbose) else ""
@@ -85,7 +85,7 @@ def _rule(row: Held, page: Page) -> Line:
 
 
 def _bench(bench: BenchReport, page: Page) -> Iterator[Line]:
-    """Yield a row for each figure, those that were skipped on one, and what is wrong with any."""
+    """Yield a row for each figure, one for those skipped, and the problems."""
     if bench.interrupted:
         yield say(page, ("! stopped early: ", "warning"), bench.interrupted)
     several = len({one.device for one in bench.results if one.verdict is not Mark.SKIPPED}) > 1
@@ -129,7 +129,7 @@ render = renderer(lines)
 
 
 def diff_lines(found: Difference, page: Page) -> Iterator[Line]:
-    """Yield the lines: the two verdicts, what came and went, which changes matter, and the others."""
+    """Yield the lines: the two verdicts, findings that appeared or disappeared, relevant changes, and the others."""
     count = len(found.changes)
     said = "nothing changed" if not count else f"{count} change{'s' if count > 1 else ''}"
     came = sum(one.turn is Turn.NEW for one in found.findings)
@@ -165,7 +165,7 @@ def _side(side: Side) -> str:
 
 
 def _findings(findings: Sequence[Told], notes: int, page: Page) -> Iterator[Line]:
-    """Yield each root that came or went, what follows from it in number, and which change is behind it."""
+    """Yield each root cause that appeared or disappeared, the number of its consequences, and the change behind it."""
     known = {one.key for one in findings}
     follow: dict[str, int] = {}
     for one in findings:
@@ -188,7 +188,7 @@ def _findings(findings: Sequence[Told], notes: int, page: Page) -> Iterator[Line
 
 
 def _changes(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
-    """Yield a row for each change; those of several components that changed alike are one."""
+    """Yield a row for each change; identical changes of several components share one."""
     groups: dict[tuple[str | None, str | None], list[Changed]] = {}
     for one in changes:
         alike = (one.before, one.after) if one.before and one.after else (str(len(groups)), None)
@@ -207,7 +207,7 @@ def _name(one: Changed) -> str:
 
 
 def _packages(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
-    """Yield the distributions that came, went or changed, a few of them unless all are requested."""
+    """Yield the distributions that were added, removed or changed; only a few unless all are requested."""
     told = [f"{one.component} {one.before or 'none'} → {one.after or 'gone'}" for one in changes]
     if told:
         yield say(page, few(told, len(told) if page.verbose else MOST_PACKAGES), lead="- ")

@@ -32,14 +32,14 @@ MARKS = {
     Health.HEALTHY: ("ok", "good"),
     Health.NO_GPU: ("none", "dim"),
 }
-SHOWN = 6  # drifts, figures and missing nodes that the short form names
+SHOWN = 6  # drifts, figures and missing nodes in the short form
 MOST_VALUE = 40
 MOST_CHANGES = 20
 TITLES = 3  # findings of a class that are named
 
 
 def lines(report: FleetReport, page: Page) -> Iterator[Line]:
-    """Yield the lines of what was found in a fleet."""
+    """Yield the lines of a fleet's report."""
     counted = ", ".join(f"{count} {status}" for status, count in report.status.items())
     yield say(
         page,
@@ -123,7 +123,7 @@ def _value(value: str | None) -> str:
 
 
 def _reasons(report: FleetReport) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return why nodes are missing, with the nodes of each reason."""
+    """Return why nodes are missing, with the nodes for each reason."""
     held: dict[str, list[str]] = {}
     for one in report.missing:
         held.setdefault(one.why, []).append(one.node)
@@ -139,7 +139,7 @@ render = renderer(lines)
 
 
 def nodelist(report: FleetReport) -> str:
-    """Return the nodes that must take no work, as Slurm writes a list: broken, missing, and measured low twice."""
+    """Return the nodes that must take no work, as Slurm writes a list: broken, missing, or measured low twice."""
     broken = [name for one in report.classes if one.status is Health.BROKEN for name in one.nodes]
     low = [low.node for one in report.figures for low in one.outliers if low.verdict is Low.LOW]
     return fold([*broken, *low, *(one.node for one in report.missing)]) + "\n"

@@ -1,4 +1,4 @@
-"""A report as annotations of code: lines for GitHub Actions, and SARIF for code scanning."""
+"""A report as code annotations: lines for GitHub Actions, and SARIF for code scanning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpustack.report.page import clean
 from gpustack.report.parts import NOTHING, Reported, Told, diagnosis, every, headline, means, ordered, unkept
 from gpustack.report.summary import grouped, sentences
 
-POLICY = "gpustack.toml"  # where a reader can do something about what has no file of its own
+POLICY = "gpustack.toml"  # where a reader can act on something without its own file
 STANDARD_INPUT = "-"
 LINE = re.compile(r"(?P<path>.+):(?P<line>[1-9][0-9]{0,8})")
 PATH = re.compile(r"[~/][^\s,]*/[^\s,/]*")
@@ -41,20 +41,20 @@ HELP = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A file, and the line of it where that is known."""
+    """A file, and the line in it if known."""
 
     path: str
     line: int | None = None
 
 
 def of_row(row: Held) -> Place:
-    """Return the line of the policy that asks for it."""
+    """Return the line of the policy that states the rule."""
     found = LINE.fullmatch(clean(row.place or ""))
     return Place(path=found["path"], line=int(found["line"])) if found else Place(path=clean(row.place or POLICY))
 
 
 def of_finding(finding: Finding, reported: Reported, told: Told) -> Place:
-    """Return the pasted file that a finding rests on; on this machine the file that it is about, else the policy."""
+    """Return the pasted file that a finding rests on; on this machine the affected file, else the policy."""
     if told.origins:
         files = [path for origin, path in told.origins.items() if origin != STANDARD_INPUT]
         named = (source for one in finding.because for source in _pasted(one.source, told.origins))
@@ -63,7 +63,7 @@ def of_finding(finding: Finding, reported: Reported, told: Told) -> Place:
 
 
 def _pasted(source: str, origins: Mapping[str, str]) -> Iterator[str]:
-    """Yield the files among those given that a source names: "issue.txt (in words), other.txt"."""
+    """Yield the given files that a source names: "issue.txt (in words), other.txt"."""
     for part in source.split(", "):
         path = part.removesuffix(" (in words)")
         for origin, shown in origins.items():
@@ -74,12 +74,12 @@ def _pasted(source: str, origins: Mapping[str, str]) -> Iterator[str]:
 
 
 def _file(source: str) -> bool:
-    """Return whether a source is the path of a file, whose name has an ending."""
+    """Return whether a source is the path of a file with an extension."""
     return bool(PATH.fullmatch(source)) and "." in source.rpartition("/")[2][1:-1]
 
 
 def _files(finding: Finding, reported: Reported) -> Iterator[str]:
-    """Yield the files that a finding is about: those its own facts were read from, then where its component lies."""
+    """Yield the files of a finding: those its own facts were read from, then its component's."""
     own = [one.source for one in finding.because if one.component == finding.component]
     yield from (source for source in own if _file(source) and not source.startswith(("/proc/", "/sys/")))
     report = diagnosis(reported)
@@ -90,7 +90,7 @@ def _files(finding: Finding, reported: Reported) -> Iterator[str]:
 
 
 def render_github(reported: Reported, told: Told = NOTHING) -> str:
-    """Return the lines, the gravest first; GitHub shows ten of each kind, so what is alike is one line."""
+    """Return the lines, the most severe first; GitHub shows ten of each kind, so similar ones are merged."""
     lines = [*_policy(reported), *_findings(reported, told)]
     word, said = headline(reported)
     return "".join(f"{line}\n" for line in lines or [_line("notice", f"gpustack: {word}", [said])])
@@ -162,7 +162,7 @@ def _driver(reported: Reported, rules: Sequence[str], told: Told) -> Object:
 
 
 def _rule(name: str, finding: Finding | None, told: Told) -> Object:
-    """Return a rule: what it means in its own words where those are known, else what the first finding says."""
+    """Return a rule with its own explanation if it has one, else the first finding's text."""
     text = told.texts.get(name) or HELP.get(name) or (finding.title if finding else name)
     lines = [clean(line) for line in text.strip().splitlines()]
     said = " ".join(lines[0].split()) if lines else name
@@ -185,12 +185,12 @@ def _sarif_policy(reported: Reported) -> Iterator[Object]:
 
 
 def _level(row: Held) -> str:
-    """Return how much it weighs that a rule of the policy is not kept."""
+    """Return the level of a violated rule of the policy."""
     return "warning" if row.warns else "error"
 
 
 def _sarif_findings(reported: Reported, told: Told) -> Iterator[Object]:
-    """Yield every finding, those that follow from others too, which name their cause."""
+    """Yield every finding, including consequences, which name their cause."""
     for one in every(reported):
         lines = (one.title, *sentences(one))
         made = _result(clean(one.id), LEVELS[one.severity], lines, of_finding(one, reported, told), one.key)
@@ -220,5 +220,5 @@ def _result(rule: str, level: str, lines: Sequence[str], place: Place, key: str)
 
 
 def _uri(path: str) -> str:
-    """Return a path as a URI: of a file on this machine where it is absolute, else relative to the checkout."""
+    """Return a path as a URI: a file on this machine if it is absolute, else relative to the checkout."""
     return f"file://{quote(path)}" if path.startswith("/") else quote(path.removeprefix("./"))

@@ -1,4 +1,4 @@
-"""What is known, in words: what something means, whether a combination works, and the tables of the matrix."""
+"""Knowledge as text: what something means, whether a combination works, and the tables of the matrix."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SAYS = {
 }
 EXPRESSIONS = frozenset({"match", "has", "values"})  # how a message is recognised, which is for machines
 GAP = 2
-FOLDS = 3  # a column may be wrapped into so many lines
+FOLDS = 3  # a column may be wrapped into this many lines
 
 
 def _text(explanation: Explanation, page: Page) -> Iterator[Line]:
@@ -96,7 +96,7 @@ def _rows(meaning: Meaning, page: Page) -> Iterator[Line]:
 
 
 def _row(label: str, text: str | None, page: Page) -> Iterator[Line]:
-    """Yield a label and what stands beside it, or after it where the page is narrow."""
+    """Yield a label with its text beside it, or below it on a narrow page."""
     if text and page.narrow:
         yield say(page, (f"{label}: ", "head"), text, hang="  ")
     elif text:
@@ -104,7 +104,7 @@ def _row(label: str, text: str | None, page: Page) -> Iterator[Line]:
 
 
 def _names(names: Iterable[str], page: Page) -> str:
-    """Return names in a row; many are cut short unless all are asked for."""
+    """Return names in a row; a long list is cut short unless all are requested."""
     held = tuple(names)
     most = len(held) if page.verbose or len(held) <= MANY + 1 else MANY
     more = f", and {len(held) - most} more" if len(held) > most else ""
@@ -112,7 +112,7 @@ def _names(names: Iterable[str], page: Page) -> str:
 
 
 def _findings(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
-    """Yield what it leads to: in full under a number or a message, each once; else by title."""
+    """Yield the related findings: once in full below a number or a message, else by title."""
     if not meaning.findings:
         return
     full = meaning.kind in FULL
@@ -125,7 +125,7 @@ def _findings(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
 
 
 def render_csv(tables: MatrixTables) -> str:
-    """Return tables as CSV: a line for each row, the columns of all parts beside one another, then where it is from."""
+    """Return tables as CSV: a line for each row, with the columns of all parts side by side, then the source."""
     import csv  # noqa: PLC0415 - asked for seldom
     import io  # noqa: PLC0415
 
@@ -142,7 +142,7 @@ def render_csv(tables: MatrixTables) -> str:
 
 
 def _matrix(answer: MatrixAnswer | MatrixTables | MatrixUpdate, page: Page) -> Iterator[Line]:
-    """Return the lines of an answer, of the tables of a component, or of what the index says otherwise."""
+    """Return the lines of an answer, of a component's tables, or of differences from the index."""
     if isinstance(answer, MatrixAnswer):
         return _answer(answer, page)
     return _tables(answer, page) if isinstance(answer, MatrixTables) else _update(answer, page)
@@ -173,7 +173,7 @@ def _answer(answer: MatrixAnswer, page: Page) -> Iterator[Line]:
 
 
 def _reason(reason: Reason, told: set[str], page: Page) -> Iterator[Line]:
-    """Yield one reason and, once, the row that it rests on."""
+    """Yield one reason and, once, its row."""
     mark, style = MARKS[reason.verdict]
     yield say(page, reason.text, lead=write(page, (page.mark(mark), style), " "))
     if (row := reason.row) and row.text not in told:
@@ -230,7 +230,7 @@ def _matrix_row(values: tuple[str, ...], widths: list[int]) -> str:
 
 
 def _list(part: MatrixPart, page: Page) -> Iterator[Line]:
-    """Yield a part as one paragraph a row: what it is of, then each column by its name."""
+    """Yield a part as one paragraph per row: its subject, then each column by name."""
     indent = min(max((len(row[0]) for row in part.rows), default=0), page.width // FOLDS)
     for row in part.rows:
         lead = write(page, " " * GAP, (row[0].ljust(indent), "head"), " " * GAP)
@@ -246,7 +246,7 @@ def _list(part: MatrixPart, page: Page) -> Iterator[Line]:
 
 
 def _sources(part: MatrixPart, page: Page) -> Iterator[Line]:
-    """Yield the sources: each with its rows where all is asked for, else how many there are and when they were read."""
+    """Yield the sources: each with its rows if all are requested, else their number and when they were read."""
     if not page.verbose:
         days = sorted(set(part.checked))
         number = len(set(part.sources))
@@ -260,7 +260,7 @@ def _sources(part: MatrixPart, page: Page) -> Iterator[Line]:
 
 
 def _update(update: MatrixUpdate, page: Page) -> Iterator[Line]:
-    """Yield what the index tells otherwise, or which data is used now."""
+    """Yield what differs from the index, or which data is used now."""
     if update.data:
         yield say(page, ("Data used now: ", "head"), f"{update.data}, {update.same} tables of releases.")
         return

@@ -1,6 +1,6 @@
-"""Lines of a text: each with what stands before it, wrapped to the page, and never broken inside a command.
+"""Lines of a text: each with its prefix, wrapped to the page, and never broken inside a command.
 
-A finding, or several that say the same, becomes such lines: what is wrong, why we think so, how to fix it.
+A finding, or several equivalent ones, becomes such lines: the problem, the evidence, and the fix.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Made = TypeVar("Made")
 Made_contra = TypeVar("Made_contra", contravariant=True)
 Part: TypeAlias = "str | tuple[str, str] | Text"
 LEAST_ROOM = 10
-CUT = "..."  # at the end of a row that has no room for all
+CUT = "..."  # at the end of a row without room for everything
 LOOKS = ("width", "colour", "ascii", "verbose", "quiet", "program")
-MOST_LETTERS = 10_000  # of a line that is wrapped: more is a dump that nobody reads here, and JSON has all of it
+MOST_LETTERS = 10_000  # of a wrapped line: a longer one is a dump that nobody reads here; JSON has all of it
 STYLES = {
     "error": "bold red",
     "warning": "bold yellow",
@@ -39,10 +39,10 @@ STYLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line before it is wrapped: ``lead`` stands before its first row, ``hang`` before the others.
+    """One line before wrapping: ``lead`` precedes its first row, ``hang`` the others.
 
-    A ``whole`` line is not wrapped: a command that is copied must not be broken by us. A ``short`` line takes one row,
-    and what has no room in it is left out.
+    A ``whole`` line is not wrapped, so that commands can be copied. A ``short`` line takes one row; the rest is
+    dropped.
     """
 
     body: Text = field(default_factory=Text)
@@ -53,7 +53,7 @@ class Line:
 
 
 def write(page: Page, *parts: Part) -> Text:
-    """Return a text of these parts, each a string or a string with the name of its style; nothing in them is markup."""
+    """Return a text of these parts, each a string or a string with the name of its style; markup is not interpreted."""
     text = Text()
     for part in parts:
         if isinstance(part, Text):
@@ -67,7 +67,7 @@ def write(page: Page, *parts: Part) -> Text:
 def say(
     page: Page, *parts: Part, lead: Part = "", hang: Part | None = None, whole: bool = False, short: bool = False
 ) -> Line:
-    """Return the line of these parts (see ``write``), with what stands before its rows."""
+    """Return the line of these parts (see ``write``), with its prefixes."""
     after = None if hang is None else write(page, hang)
     return Line(body=write(page, *parts), lead=write(page, lead), hang=after, whole=whole, short=short)
 
@@ -78,7 +78,7 @@ def bullets(items: Iterable[str], page: Page) -> Iterator[Line]:
 
 
 def section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    """Yield a heading and what is under it, or nothing where nothing is."""
+    """Yield a heading and the lines below it, or nothing if there are none."""
     held = list(inside)
     if held:
         yield from (Line(), say(page, (heading, "head")), *held)
@@ -93,7 +93,7 @@ def indent(columns: int, lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
-    """Yield the rows that the line takes on a page of this width, none with spaces at its end."""
+    """Yield the rows of the line on a page of this width, without trailing spaces."""
     lead, hang = line.lead, line.hang or Text(" " * line.lead.cell_len)
     room = max(width - max(hang.cell_len, lead.cell_len), LEAST_ROOM)
     body = line.body if line.whole or len(line.body) <= MOST_LETTERS else line.body[:MOST_LETTERS].append(" ...")
@@ -106,7 +106,7 @@ def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
     for number, piece in enumerate(pieces):
         row = (hang if number else lead).copy().append(piece)
         row.rstrip()
-        yield row if row.plain == clean(row.plain) else Text(clean(row.plain))  # what wrapping put to the start
+        yield row if row.plain == clean(row.plain) else Text(clean(row.plain))  # that wrapping moved to the start
 
 
 def paint(lines: Iterable[Line], page: Page, console: Console) -> None:
@@ -117,7 +117,7 @@ def paint(lines: Iterable[Line], page: Page, console: Console) -> None:
 
 
 def draw(lines: Iterable[Line], page: Page) -> str:
-    """Return the text of the lines: the same for the same page, whatever the environment says."""
+    """Return the text of the lines, which depends only on the page, not on the environment."""
     console = Console(
         file=StringIO(),
         width=page.width,
@@ -136,7 +136,7 @@ def draw(lines: Iterable[Line], page: Page) -> str:
 
 
 class Renderer(Protocol[Made_contra]):
-    """What gives the text of a result for a page of a width, in the letters and colours that its place can show."""
+    """Renders a result as text for a page's width, character set and colours."""
 
     def __call__(
         self,
@@ -151,11 +151,11 @@ class Renderer(Protocol[Made_contra]):
         program: str = PROGRAM,
         **example: str | None,
     ) -> str:
-        """Return the text; ``example`` is a recorded machine that a diagnosis offers where there is no GPU."""
+        """Return the text; ``example`` is a recorded machine that a diagnosis suggests without a GPU."""
 
 
 def renderer(lines: Callable[Concatenate[Made, Page, ...], Iterator[Line]]) -> Renderer[Made]:
-    """Return what renders a result as text, from what gives its lines."""
+    """Return the text renderer that uses this function for its lines."""
 
     def render(made: Made, /, **asked: Any) -> str:  # noqa: ANN401 - Renderer has the types
         page = Page.of(**{name: asked.pop(name) for name in LOOKS if name in asked})
@@ -171,13 +171,13 @@ WORD = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.UNKNOWN: 
 
 
 def block(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
-    """Yield a finding in full: its title, what is known, the fix, its like on other instances, what follows."""
+    """Yield a finding in full: its title, the facts, the fix, other affected instances, and consequences."""
     yield title(finding, page)
     yield from indent(2, _full(finding, others, follow, page))
 
 
 def title(finding: Finding, page: Page) -> Line:
-    """Return the line that says what is wrong, with mark and word."""
+    """Return the line with the problem, its mark and word."""
     sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
     said = f"{page.mark(MARK[finding.severity])} {WORD[finding.severity]}{sure}: "
     return say(page, (said, finding.severity.value), (finding.title, "head"), hang="  ")
@@ -204,7 +204,7 @@ def _full(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding]
 
 
 def fix(wanted: Fix, page: Page) -> Iterator[Line]:
-    """Yield what to do: a sentence, the commands each on a line of its own, and the command that shows the result."""
+    """Yield what to do: a sentence, the commands on separate lines, and the command that checks the result."""
     yield say(page, (heading(wanted), "head"), f" {wanted.text}")
     yield from commands(wanted.commands, page)
     if wanted.verify:
@@ -213,7 +213,7 @@ def fix(wanted: Fix, page: Page) -> Iterator[Line]:
 
 
 def commands(typed: Iterable[str], page: Page) -> Iterator[Line]:
-    """Yield each command, whole, on a line of its own."""
+    """Yield each command, unbroken, on its own line."""
     for command in typed:
         yield say(page, (page.command(command), "command"), lead=" " * COMMAND_INDENT, whole=True)
 
@@ -223,7 +223,7 @@ def _list(heading: str, items: Iterable[str], page: Page) -> Iterator[Line]:
 
 
 def _others(findings: Sequence[Finding]) -> list[str]:
-    """Return a few by what they say, many by whom they speak of."""
+    """Return a few findings by title, or many by the affected instances."""
     if len(findings) <= FEW:
         return [one.title for one in findings]
     return [few((one.instance or one.title for one in findings), len(findings))]

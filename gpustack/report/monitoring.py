@@ -53,7 +53,7 @@ MEGA = 1e6
 
 
 def render_nagios(reported: Reported, told: parts.Told = parts.NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
-    """Return the line, and below it a line for each finding and each row of the policy that is not kept."""
+    """Return the line and, below it, a line for each finding and each violated rule of the policy."""
     lead = f"GPUSTACK {parts.standing(reported).value} - "
     said = _short(_text(_said(reported)), FIRST_LINE - len(lead))
     rows = [f"policy: {row.rule}: wanted {row.wanted}; found {row.found}" for row in parts.unkept(reported)]
@@ -62,13 +62,13 @@ def render_nagios(reported: Reported, told: parts.Told = parts.NOTHING) -> str: 
 
 
 def _said(reported: Reported) -> str:
-    """Return the sentence; a class of the check says whose fault it is."""
+    """Return the sentence; for a check, its class says whose fault it is."""
     word, said = parts.headline(reported)
     return f"{word}: {said}" if parts.policy(reported) or word.startswith("bad-") else said
 
 
 def _performance(reported: Reported) -> Iterator[str]:
-    """Yield how many findings there are of each kind, each figure's part of its limit, and how long it took."""
+    """Yield the number of findings of each kind, each figure's share of its limit, and the duration."""
     number = parts.counted(reported)
     yield from (f"{COUNTS[severity]}={number[severity]};;;0" for severity in COUNTS)
     bench, report = parts.measured(reported), parts.diagnosis(reported)
@@ -85,12 +85,12 @@ def _finite(value: float | None) -> bool:
 
 
 def _text(text: str) -> str:
-    """Return the text on one line, without the sign that begins performance data."""
+    """Return the text on one line, without the character that begins performance data."""
     return clean(text).replace("|", "/").strip()
 
 
 def _short(text: str, most: int) -> str:
-    """Return the text, or as many whole words of it as there is room for."""
+    """Return the text, or as many whole words of it as fit."""
     if len(text) <= most:
         return text
     words, room = text[: most - len(CUT) + 1].rpartition(" ")[0], text[: most - len(CUT)]
@@ -99,19 +99,19 @@ def _short(text: str, most: int) -> str:
 
 @dataclass(slots=True)
 class Families:
-    """The families so far, each with its samples; the same labels never twice, since readers refuse that."""
+    """The metric families so far, each with its samples; labels are unique, since readers reject duplicates."""
 
     samples: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def add(self, name: str, value: float | None, labels: Mapping[str, str | None]) -> None:
-        """Keep a sample, where there is a number."""
+        """Add a sample if there is a number."""
         if value is None or value - value != 0:
             return
         told = ",".join(f'{key}="{_escaped(held)}"' for key, held in labels.items() if held is not None)
         self.samples.setdefault(name, {}).setdefault(f"{{{told}}}" if told else "", value)
 
     def lines(self) -> Iterator[str]:
-        """Yield the text, the families in the order of their help."""
+        """Yield the text, with the families in the order of their help."""
         for name, said in HELP.items():
             if held := self.samples.get(name):
                 yield f"# HELP gpustack_{name} {said}"
@@ -180,14 +180,14 @@ def _bench(bench: BenchReport, families: Families) -> None:
 
 
 def _labels(result: Result) -> dict[str, str | None]:
-    """Return the labels of a figure: its benchmark and its GPU, or its pair; all GPUs together have none."""
+    """Return the labels of a figure: its benchmark and its GPU or pair; none for all GPUs together."""
     if result.gpus and result.device is not None:
         return {"benchmark": result.id, "gpu": str(result.gpus[0]), "peer": str(result.gpus[1])}
     return {"benchmark": result.id, "gpu": None if result.device is None else str(result.device)}
 
 
 def _unit(unit: str) -> tuple[str, float]:
-    """Return the name of the base unit, and by how much a figure in this unit is multiplied."""
+    """Return the name of the base unit, and the factor from this unit to it."""
     for name, scales in (("bytes_per_second", SCALES), ("operations_per_second", OPERATIONS)):
         if unit in scales:
             return name, scales[unit]

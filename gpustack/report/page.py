@@ -1,4 +1,4 @@
-"""The page that is written to: how wide, in which letters and colours, and what is safe to show on it; as HTML too."""
+"""The output page: its width, character set and colours, and what is safe to show on it; also as HTML."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from html import escape
 from pathlib import Path
 
 COMMAND = re.compile(r"^\s*:(?=:)|#(?=#\[)")
-# What shows nothing though Python calls it printable: the rest of Unicode's Default_Ignorable_Code_Point (fillers,
-# joiners, variation selectors; DerivedCoreProperties 17.0), and signs whose picture is a blank.
+# Invisible characters that Python calls printable: the rest of Unicode's Default_Ignorable_Code_Point (fillers,
+# joiners, variation selectors; DerivedCoreProperties 17.0), and characters with a blank glyph.
 HIDDEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc"
     "\U00013441\U00013442\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
 )
-BREAKS = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # some readers begin a new line at them
+BREAKS = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # some readers start a new line at them
 DEFAULT_WIDTH = 80
 LEAST_WIDTH = 20
 MOST_WIDTH = 120
@@ -42,11 +42,11 @@ SPELT = str.maketrans(
 
 
 def clean(text: str) -> str:
-    """Return the text on one line, with all that could steer a terminal or reorder its letters written as an escape.
+    """Return the text on one line, with everything that could control a terminal or reorder its letters escaped.
 
     Control characters, escapes, bidirectional marks, half surrogates and what Unicode has not assigned are "not
-    printable"; ``HIDDEN`` are the invisible letters among the others. What begins a command to GitHub's runner in a
-    log ("::error" at the start, "##[error]") is none any more.
+    printable"; ``HIDDEN`` are the invisible letters among the others. The start of a command to GitHub's runner in a
+    log ("::error" at the start, "##[error]") is broken up.
     """
     plain = text.isprintable() and not HIDDEN.search(text)
     shown = text if plain else text.translate({ord(one): _harmless(one) for one in set(text)})
@@ -65,7 +65,7 @@ def _harmless(letter: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The form of a text. All that is shown goes through ``show``; a line longer than 120 columns is no pleasure."""
+    """The format of a text. Everything shown passes through ``show``; lines stay within 120 columns."""
 
     width: int = DEFAULT_WIDTH
     colour: bool = False
@@ -85,10 +85,9 @@ class Page:
         quiet: bool = False,
         program: str = PROGRAM,
     ) -> Page:
-        """Return the page for an output of this width, kept within what can be read.
+        """Return the page for an output of this width, kept within readable limits.
 
-        ``verbose`` is how often ``-v`` was given, ``quiet`` leaves the verdict alone, ``program`` is how the user calls
-        gpustack.
+        ``verbose`` counts ``-v``, ``quiet`` shows only the verdict, ``program`` is how the user calls gpustack.
         """
         width = min(max(width, LEAST_WIDTH), MOST_WIDTH)
         return cls(
@@ -96,15 +95,15 @@ class Page:
         )
 
     def command(self, text: str) -> str:
-        """Return a command on one line, gpustack's own as the user calls it.
+        """Return a command on one line, with gpustack called as the user calls it.
 
-        A newline that came in with a name must not become a second command.
+        A newline inside a name must not start a second command.
         """
         typed = "\\n".join(text.splitlines())
         return f"{self.program}{typed[len(PROGRAM) :]}" if typed.startswith(f"{PROGRAM} ") else typed
 
     def show(self, text: str) -> str:
-        """Return the text as it may be printed here: harmless, on one line, in letters that the output has."""
+        """Return the text in a printable form: harmless, on one line, in the output's character set."""
         shown = clean(text)
         if not self.ascii_only or shown.isascii():
             return shown
@@ -116,43 +115,43 @@ class Page:
 
     @property
     def narrow(self) -> bool:
-        """Whether columns side by side have no room."""
+        """Whether the page is too narrow for columns."""
         return self.width < 60  # noqa: PLR2004 - the layer, the status and the shortest useful name need 58
 
 
 def safe(text: object) -> str:
-    """Return the text as it may stand in HTML, between tags or in a quoted attribute: escaped, and harmless to read."""
+    """Return the text for HTML, between tags or in a quoted attribute: escaped and harmless."""
     return escape(clean(str(text)), quote=True)
 
 
 def tag(name: str, inside: str, class_: str = "") -> str:
-    """Return an element around HTML that is made already."""
+    """Return an element around existing HTML."""
     kind = f' class="{class_}"' if class_ else ""
     return f"<{name}{kind}>{inside}</{name}>"
 
 
 def section(heading: str, inside: str) -> str:
-    """Return a part of a page with its heading, or nothing where nothing is in it."""
+    """Return a section of a page with its heading, or nothing if it is empty."""
     return tag("section", tag("h2", heading) + inside) if inside else ""
 
 
 def bullets(items: Iterable[str], class_: str = "") -> str:
-    """Return a list of items that are HTML already, or nothing where there are none."""
+    """Return a list of HTML items, or nothing if there are none."""
     inside = "".join(tag("li", item) for item in items)
     return tag("ul", inside, class_) if inside else ""
 
 
 def table(names: Iterable[str], rows: Iterable[Iterable[str]], class_: str = "rows") -> str:
-    """Return rows of cells that are HTML already under their names."""
+    """Return rows of HTML cells below their column names."""
     head = "".join(tag("th", safe(name)) for name in names)
     made = "".join(tag("tr", "".join(row)) for row in rows)
     return tag("table", tag("thead", tag("tr", head)) + tag("tbody", made), class_)
 
 
 def document(title: str, inside: str, *styles: str) -> str:
-    """Return a whole page around HTML that is made already, in the styles of ``styles/`` of these names.
+    """Return a complete page around existing HTML, with the named styles from ``styles/``.
 
-    The page loads nothing, and the one script in it, named by its hash, puts a button beside each command to copy it.
+    The page loads nothing; its only script, allowed by its hash, adds a copy button to each command.
     """
     folder = Path(__file__).with_name("styles")
     style = "".join(f"\n{folder.joinpath(f'{one}.css').read_text('utf-8')}" for one in ("page", *styles))

@@ -1,4 +1,4 @@
-"""What every form of a report shares: which findings in which order, what came of each row, and the whole in a line."""
+"""What all formats of a report share: the order of findings, the outcome of each row, and the one-line summary."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gpustack.report.summary import Family, alike, families, ground, listed
 Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
 WORTH_TELLING = 0.03  # the weight of a likely cause
-TEXT = "text"  # the component of a ground that is words
+TEXT = "text"  # the component of evidence that is only words
 TECHNIQUE = "technique"  # what a server can do here: what it cannot do is not a fault
 
 
 class Outcome(str, Enum):
-    """What came of one row. ``skipped`` is what was not checked or measured; ``note`` is worth knowing, no fault."""
+    """The outcome of one row. ``skipped`` was not checked or measured; ``note`` is worth knowing, but not a fault."""
 
     OK = "ok"
     NOTE = "note"
@@ -32,7 +32,7 @@ class Outcome(str, Enum):
 
 
 class Standing(str, Enum):
-    """The whole in the four words that monitoring knows."""
+    """The overall state in monitoring's four words."""
 
     OK = "OK"
     WARNING = "WARNING"
@@ -42,9 +42,9 @@ class Standing(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a form is given beside the report: the files it was made from, what each rule means, and what fails.
+    """A format's input besides the report: the source files, what each rule means, and what counts as failure.
 
-    ``origins`` are what was given to be read, each with its path as a reader of the form knows it.
+    ``origins`` are the inputs, each with its path as a reader of the format knows it.
     """
 
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -92,36 +92,36 @@ STANDING = {
 
 
 def diagnosis(reported: Reported) -> Report | None:
-    """Return what the doctor says, where it was asked."""
+    """Return the doctor's report, if there is one."""
     return reported if isinstance(reported, Report) else None
 
 
 def measured(reported: Reported) -> BenchReport | None:
-    """Return what was measured, where something was."""
+    """Return the measurements, if there are any."""
     if isinstance(reported, CheckReport):
         return reported.bench
     return reported if isinstance(reported, BenchReport) else None
 
 
 def policy(reported: Reported) -> tuple[Held, ...]:
-    """Return the rules of the policy as they were checked against the machine."""
+    """Return the rules of the policy as checked against the machine."""
     return reported.policy if isinstance(reported, CheckReport) else ()
 
 
 def unkept(reported: Reported) -> tuple[Held, ...]:
-    """Return the rules of the policy that fail, and those of which nobody could see whether they do."""
+    """Return the rules of the policy that fail, and those that could not be checked."""
     return tuple(row for row in policy(reported) if row.ok is False or row.unseen)
 
 
 def means(row: Held) -> str:
-    """Return whose fault it is that a rule of the policy is not kept; nothing where it is kept or does not apply."""
+    """Return whose fault a violated rule is; nothing if it is met or does not apply."""
     if row.ok is None:
         return "It could not be checked, so it does not count as met." if row.unseen else ""
     return "" if row.ok else MEANS[row.whose]
 
 
 def ordered(reported: Reported) -> tuple[Family, ...]:
-    """Return the findings of the doctor and the bench, causes with what follows from them, the root causes first."""
+    """Return the findings of the doctor and the bench, root causes first, each followed by its consequences."""
     report, bench = diagnosis(reported), measured(reported)
     every = {one.key: one for held in (report, bench) if held for one in held.findings}
     first, rest = families(tuple(every.values()), report.verdict.root_keys if report else ())
@@ -129,24 +129,24 @@ def ordered(reported: Reported) -> tuple[Family, ...]:
 
 
 def every(reported: Reported) -> tuple[Finding, ...]:
-    """Return the same findings one after another, each consequence after its cause."""
+    """Return the same findings as one sequence, each consequence after its cause."""
     return tuple(one for head, follow in ordered(reported) for one in (head, *follow))
 
 
 def counted(reported: Reported) -> Mapping[Severity, int]:
-    """Return how many findings there are of each severity, those that follow from others too."""
+    """Return the number of findings of each severity, including consequences."""
     number = Counter(one.severity for one in every(reported))
     return {severity: number[severity] for severity in Severity}
 
 
 def of_policy(row: Held) -> Outcome:
-    """Return what came of a rule of the policy."""
-    unsure = Outcome.SKIPPED if row.unseen else Outcome.NOTE  # nobody could look, or it does not apply
+    """Return the outcome of a rule of the policy."""
+    unsure = Outcome.SKIPPED if row.unseen else Outcome.NOTE  # it could not be checked, or does not apply
     return {True: Outcome.OK, False: Outcome.WARNING if row.warns else Outcome.ERROR, None: unsure}[row.ok]
 
 
 def of_contract(edge: Contract, chosen: str | None) -> Outcome:
-    """Return what came of a contract; one that is broken in a Python beside the chosen one breaks nothing."""
+    """Return the outcome of a contract; one broken in a Python other than the chosen one breaks nothing."""
     outcome = DRAWN[edge.status]
     if outcome is Outcome.ERROR and edge.kind == TECHNIQUE:
         return Outcome.NOTE
@@ -155,25 +155,25 @@ def of_contract(edge: Contract, chosen: str | None) -> Outcome:
 
 
 def of_result(result: Result, findings: Sequence[Finding]) -> tuple[Outcome, Finding | None]:
-    """Return what came of a figure, and the finding that speaks of it."""
+    """Return the outcome of a figure, and its finding."""
     name = f"{result.id}{result.place()}"
     speaks = (one for one in findings if one.id == f"bench-{result.verdict.value}" and one.instance == name)
     return MEASURED[result.verdict], next(speaks, None)
 
 
 def standing(reported: Reported) -> Standing:
-    """Return the whole in a word that monitoring knows; a check goes by its class, a bench by its worst figure."""
+    """Return the overall state for monitoring: a check's class, or a bench's worst figure."""
     return STANDING[headline(reported)[0]]
 
 
 def worst(bench: BenchReport) -> Mark:
-    """Return the mark of the worst figure; nothing measured is nothing known."""
+    """Return the mark of the worst figure; without measurements, that of unknown."""
     there = {Mark.OK if wavers(one) else one.verdict for one in bench.results}
     return next((mark for mark in WORST if mark in there), Mark.SKIPPED)
 
 
 def headline(reported: Reported) -> tuple[str, str]:
-    """Return the whole in a word and a sentence without its end."""
+    """Return the summary as a word and a sentence without its full stop."""
     if isinstance(reported, CheckReport):
         return reported.class_.value, reported.why.rstrip(".") or cause(reported)
     if isinstance(reported, Report):
@@ -182,12 +182,12 @@ def headline(reported: Reported) -> tuple[str, str]:
 
 
 def wavers(result: Result) -> bool:
-    """Tell whether a figure is unsteady that the host decides: it has a range, and says nothing of the GPU."""
+    """Return whether a figure is unsteady because of the host: it has a range, and says nothing about the GPU."""
     return result.verdict is Mark.UNSTEADY and result.ceiling is None and result.value is not None
 
 
 def figures(bench: BenchReport) -> str:
-    """Say how many figures there are of each kind, and of several GPUs which ones fall short."""
+    """Return the number of figures of each kind and, for several GPUs, which ones fall short."""
     held = [one for one in bench.results if not wavers(one)]
     counts = Counter(one.verdict for one in held)
     there = [mark for mark in WORST if counts[mark]]
@@ -216,20 +216,20 @@ def numbered(gpus: Sequence[int]) -> str:
 
 
 def remarks(bench: BenchReport) -> tuple[str, ...]:
-    """Say what must be known of all figures: that the run ended early, or was a quick one."""
+    """Return remarks on all figures: that the run ended early, or was a quick one."""
     early = (f"stopped early: {bench.interrupted}",) if bench.interrupted else ()
     return (*early, *(("quick run: figures are less precise",) if bench.quick else ()))
 
 
 def where(host: Host) -> str:
-    """Say which machine it is."""
+    """Return which machine it is."""
     kernel = f"Linux {host.kernel}" if host.kernel else None
     named = (host.hostname, host.os, kernel, host.machine, host.virtualisation, host.container, "WSL" * host.wsl)
     return ", ".join(filter(None, named))
 
 
 def works(answers: Mapping[str, bool | None], *, good_first: bool = False) -> str:
-    """Say which frameworks can use the GPU, which cannot, and which nobody tested, in a sentence without its end."""
+    """Return which frameworks can use the GPU, which cannot, and which were not tested, without a full stop."""
     named = {answer: listed([product(name) for name, held in answers.items() if held is answer]) for answer in WORKS}
     able, unable = (f"{named[answer]} {WORKS[answer]}" * bool(named[answer]) for answer in (True, False))
     untested = f"{named[None]} {'were' if ' and ' in named[None] else 'was'} {WORKS[None]}" * bool(named[None])
@@ -237,13 +237,13 @@ def works(answers: Mapping[str, bool | None], *, good_first: bool = False) -> st
 
 
 def chosen(report: Report) -> Mapping[str, bool | None]:
-    """Return what works, without the builds for the CPU that nobody chose to use on the GPU, which are only a note."""
+    """Return what works, without unchosen CPU builds, which are only a note."""
     notes = {one.component for one in report.findings if one.severity is Severity.INFO and one.id == CPU_BUILD}
     return {name: held for name, held in report.verdict.works.items() if held is not False or name not in notes}
 
 
 def cause(report: Report) -> str:
-    """Return the title of the first root cause and how many more there are, else what the verdict rests on."""
+    """Return the title of the first root cause and the number of others, else what the verdict rests on."""
     roots = [one for key in report.verdict.root_keys for one in report.findings if one.key == key]
     if roots:
         more = sum(1 for _ in alike(roots)) - 1
@@ -259,18 +259,18 @@ def cause(report: Report) -> str:
 
 
 def contracts(report: Report) -> Iterator[tuple[Contract, Outcome]]:
-    """Yield each contract and what came of it."""
+    """Yield each contract and its outcome."""
     chosen = report.environments[0].python if report.environments else None
     yield from ((edge, of_contract(edge, chosen)) for edge in report.contracts)
 
 
 def likely_heading(report: Report) -> str:
-    """Return what stands above the likely causes."""
+    """Return the heading of the likely causes."""
     return "Other likely causes" if report.verdict.root_causes else "Likely causes, none proven"
 
 
 def likely(report: Report) -> tuple[tuple[str, str, tuple[str, ...], Decide], ...]:
-    """Return the likely causes: the title, the id with its weight, what speaks for it, and what decides."""
+    """Return the likely causes: the title, the id with its weight, the supporting facts, and the deciding check."""
     first = report.candidates[: not report.verdict.root_causes]
     told = (*first, *(one for one in report.candidates[len(first) :] if one.weight >= WORTH_TELLING))
     return tuple((one.title, f"{one.id}, {one.weight:.0%}", tuple(_speaking(one)), one.decide) for one in told)
@@ -285,5 +285,5 @@ def _speaking(one: Candidate) -> Iterator[str]:
 
 
 def by_severity(family: Family) -> int:
-    """Return the place of a cause among others, the gravest first."""
+    """Return the sort key of a cause, the most severe first."""
     return tuple(Severity).index(family[0].severity)

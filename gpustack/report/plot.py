@@ -22,22 +22,22 @@ KINDS = (".svg", ".html", ".png")
 
 
 class CannotError(Exception):
-    """There is no library here that could make such a picture: what is missing."""
+    """No library for such a picture is installed: the missing one."""
 
 
 def kind(name: str) -> str | None:
-    """Return the kind of picture that a file's name asks for; None for a name that asks for none of ours."""
+    """Return the kind of picture from a file's extension; None for any other."""
     return next((ending for ending in KINDS if name.lower().endswith(ending)), None)
 
 
 def check(ending: str) -> None:
-    """Raise CannotError where what is needed for this kind of picture is not here."""
+    """Raise CannotError if a requirement of this kind of picture is missing."""
     if ending == ".png":
         _cairosvg()
 
 
 def picture(report: BenchReport, ending: str) -> bytes:
-    """Return the picture of a report as the bytes of its file; raises CannotError as ``check`` does."""
+    """Return the picture of a report as the bytes of its file; raises CannotError like ``check``."""
     if ending == ".png":
         return bytes(_cairosvg().svg2png(bytestring=svg(report).encode()))
     return (svg(report) if ending == ".svg" else html(report)).encode()
@@ -85,7 +85,7 @@ def _title(report: BenchReport) -> str:
 
 
 def _device(device: Device, results: Sequence[Result], at: int) -> tuple[list[str], int]:
-    """Draw one GPU from this height on; give what is drawn and where it ends."""
+    """Draw one GPU from this height on; return the drawing and where it ends."""
     driver = f", driver {device.driver}" if device.driver else ""
     drawn = [_text(20, at + 24, f"GPU {device.index}: {device.name}{driver}", INK, size=17, bold=True)]
     at += HEAD
@@ -99,7 +99,7 @@ def _device(device: Device, results: Sequence[Result], at: int) -> tuple[list[st
 
 
 def _legend(report: BenchReport, at: int) -> tuple[list[str], int]:
-    """Draw what the colours and signs mean, those that are there; give what is drawn and where it ends."""
+    """Draw the legend of the colours and signs in use; return it and where it ends."""
     seen = dict.fromkeys(one.verdict for one in report.results if one.ratio is not None)
     drawn, x = [_text(20, at + 14, "bars: share of the limit", FAINT, size=12)], NAME
     for verdict in seen:
@@ -115,7 +115,7 @@ def _legend(report: BenchReport, at: int) -> tuple[list[str], int]:
 
 
 def _bar(result: Result, at: int) -> Iterator[str]:
-    """Draw one figure: its part of the limit, its value beside the limit, and its verdict."""
+    """Draw one figure: its share of the limit, its value beside the limit, and its rating."""
     colour, base = COLOURS.get(result.verdict, FAINT), at + 15
     yield _text(20, base, result.name(), INK, size=13)
     if result.ratio is not None:
@@ -128,7 +128,7 @@ def _bar(result: Result, at: int) -> Iterator[str]:
 
 
 class _Scale:
-    """Where an intensity and a rate lie in the plot, both as powers of ten."""
+    """The position of an intensity and a rate in the plot, both on logarithmic scales."""
 
     def __init__(self, found: Roofline, top: int) -> None:
         self.left, self.right, self.low, self.high = found.span
@@ -171,7 +171,7 @@ def _roofline(found: Roofline, at: int) -> Iterator[str]:
 
 
 def _together(roofs: Sequence[tuple[str, float]]) -> list[tuple[float, str]]:
-    """Return the height of each roof with the names of all that have it."""
+    """Return the height of each roof with all names that share it."""
     named: dict[str, list[tuple[float, str]]] = {}
     for name, roof in roofs:
         named.setdefault(f"{roof:.4g}", []).append((roof, name))

@@ -1,6 +1,6 @@
 """A report, or a fleet, as one HTML file that loads nothing.
 
-Of a machine: the verdict, the fix, the figures, and the map of the stack. Of a fleet: causes by count, drift, figures
+For a machine: the verdict, the fix, the figures, and the map of the stack. For a fleet: causes by count, drift, figures
 with their outliers, and a map by rack.
 """
 
@@ -78,7 +78,7 @@ def _parts(reported: Reported) -> Iterator[str]:
 
 
 def _head(reported: Reported) -> str:
-    """Return the verdict, the sentence behind it, which machine it is, and what works."""
+    """Return the verdict, its sentence, which machine it is, and what works."""
     word, said = parts.headline(reported)
     report, number = parts.diagnosis(reported), parts.counted(reported)
     counts = [f"{number[one]} {words[number[one] != 1]}" for one, words in COUNTED.items() if number[one]]
@@ -109,7 +109,7 @@ def _of(severity: Severity, families: list[Family]) -> str:
 
 
 def _stack(report: Report) -> str:
-    """Return the boxes of the layers, with the components that findings speak of marked."""
+    """Return the boxes of the layers, with the components of findings marked."""
     roots, faults = set(report.verdict.root_keys), dict[str, str]()
     for one in report.findings:
         if one.severity in {Severity.ERROR, Severity.WARNING}:
@@ -187,7 +187,7 @@ def render_fleet(report: FleetReport) -> str:
 
 
 def _fleet_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return rows under their names, which a phone shows beside each cell."""
+    """Return rows below their column names, which a phone shows beside each cell."""
     made = [
         [f'<td data-name="{name}">{safe(cell)}</td>' for name, cell in zip(heads, row, strict=True)] for row in rows
     ]
@@ -210,7 +210,7 @@ def _drift(report: FleetReport) -> Iterator[tuple[object, ...]]:
 
 
 def _strip(one: Figures) -> str:
-    """Return a figure's distribution, as the square root of the counts so that few are seen, with who is below."""
+    """Return a figure's distribution, drawn by the square root of the counts so that few are visible, with outliers."""
     low, high = one.least, max(one.greatest, one.least * 1.0001)
 
     def at(value: float) -> float:

@@ -1,4 +1,4 @@
-"""A report as JUnit XML: a test case for each contract, finding, policy row and figure, so that green counts too."""
+"""A report as JUnit XML: a test case for each contract, finding, policy row and figure, including passed ones."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ WEIGHT = {
     parts.Outcome.WARNING: Severity.WARNING,
     parts.Outcome.SKIPPED: Severity.UNKNOWN,
 }
-SECONDS = 19  # letters of a time down to its seconds: the schema knows no more
+SECONDS = 19  # letters of a time down to its seconds: the schema allows no more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One test case: what it is called, what came of it, and what is to be read of it."""
+    """One test case: its name, its outcome, and its text."""
 
     room: str
     name: str
@@ -39,7 +39,7 @@ class Case:
 
 
 def render(reported: Reported, told: parts.Told = parts.NOTHING) -> str:
-    """Return the XML; what stands below the threshold of failing is a test that passed and has something to say."""
+    """Return the XML; anything below the failure threshold is a passed test with a message."""
     suites = {name: cases for name, cases in _suites(reported).items() if cases}
     root = ET.Element("testsuites")
     made = [_suite(root, name, cases, reported, told) for name, cases in suites.items()]
@@ -116,7 +116,7 @@ def _figure(result: Result) -> str:
 
 
 def _suite(root: ET.Element, name: str, cases: Sequence[Case], reported: Reported, told: parts.Told) -> ET.Element:
-    """Add a suite with its cases; two cases of one name are told apart by a number."""
+    """Add a suite with its cases; cases with the same name get a number."""
     report = parts.diagnosis(reported)
     suite = ET.SubElement(root, "testsuite", name=name)
     if report and report.host.hostname:
@@ -135,7 +135,7 @@ def _suite(root: ET.Element, name: str, cases: Sequence[Case], reported: Reporte
 
 
 def _case(suite: ET.Element, case: Case, times: Counter[tuple[str, str]], told: parts.Told) -> str:
-    """Add a case; give the tag of what came of it, or nothing where it passed."""
+    """Add a case; return the tag of its outcome, or nothing if it passed."""
     place = f"gpustack.{clean(case.room)}", clean(case.name)
     times[place] += 1
     name = place[1] if times[place] == 1 else f"{place[1]} ({times[place]})"

@@ -1,7 +1,7 @@
 """A report as Markdown: for an issue, a comment or the summary of a CI job.
 
-GitHub makes links of bare addresses, and mentions, references and pictures of @name, #1 and :name:, after Markdown was
-read, when no backslash is left. In code it makes none, so a word that could become one is shown as code.
+GitHub turns bare addresses into links, and @name, #1 and :name: into mentions, references and emoji, after parsing
+Markdown, when no backslash is left. It leaves code alone, so a word that could be converted is shown as code.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ NAMED = (
 
 
 def safe(text: object, *, own: str = "") -> str:
-    """Return the text as it may stand within a line of Markdown, in a table too: shown as it is, and harmless.
+    """Return the text for use within a line of Markdown or a table cell: shown literally, and harmless.
 
-    Web addresses that ``own`` holds, a text of ours such as the source of a row, are links; no other address is.
+    Web addresses in ``own``, a text of ours such as the source of a row, become links; no other address does.
     """
     links = frozenset(ADDRESS.findall(own))
     return " ".join(_word(word, links) for word in clean(str(text)).split())
 
 
 def line(text: object, *, own: str = "") -> str:
-    """Return the text as it may begin a line: what would make a list of it is escaped too."""
+    """Return the text for the start of a line: list markers are escaped too."""
     return FIRST.sub(_held, safe(text, own=own))
 
 
 def code(text: object) -> str:
-    """Return the text as code inside a line; a table takes it too."""
+    """Return the text as inline code, also valid in a table."""
     shown = " ".join(clean(str(text)).split())
     fence = "`" * (max(map(len, TICKS.findall(shown)), default=0) + 1)
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -80,20 +80,20 @@ def code(text: object) -> str:
 
 
 def block(lines: Iterable[str]) -> str:
-    """Return commands in a fence, each on a line of its own."""
+    """Return commands in a fence, each on its own line."""
     shown = [clean(line) for line in lines]
     fence = "`" * max(3, *(len(ticks) + 1 for line in shown for ticks in TICKS.findall(line)), 0)
     return "\n".join([f"{fence}sh", *shown, fence])
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
+    """Return a table of Markdown cells."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
 
 
 def _word(word: str, links: Container[str]) -> str:
-    """Return a word, escaped; as code where GitHub would make more of it, as a link where it is one of ours."""
+    """Return a word, escaped; as code if GitHub would convert it, as a link if it is one of ours."""
     if not LIVE.search(word):
         return _escaped(word)
     start = len(word) - len(word.lstrip(OPENING))
@@ -166,7 +166,7 @@ def _machine(report: Report) -> Iterator[str]:
 
 
 def _candidates(report: Report) -> Iterator[str]:
-    """Yield the likely causes, the first with what speaks for it and what decides."""
+    """Yield the likely causes, the first with its supporting facts and the deciding check."""
     told = parts.likely(report)
     if told and report.verdict.status is Health.UNKNOWN:
         what, place, speaking, decide = told[0]
@@ -184,7 +184,7 @@ def _details(
     full: Iterable[tuple[Finding, Sequence[Finding], Sequence[Finding]]],
     rest: Iterable[tuple[Finding, Sequence[Finding], Sequence[Finding]]],
 ) -> Iterator[str]:
-    """Yield, a line each, what a reader may unfold: evidence, the other findings, and what was not checked."""
+    """Yield the foldable details, one line each: evidence, the other findings, and what was not checked."""
     for first, others, follow in full:
         own = first.row.source if first.row else ""
         keys = ", ".join(code(one.key) for one in (first, *others, *follow))
@@ -201,7 +201,7 @@ def _kept(row: Held) -> str:
 
 
 def _finding(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], *, titled: bool) -> Iterator[str]:
-    """Yield a finding with its fix, those alike on other instances and those that follow from it in one line each."""
+    """Yield a finding with its fix, and in one line each its other instances and consequences."""
     sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
     if titled:
         yield f"#### {LEVEL[finding.severity]}{sure}: {safe(finding.title)}"
@@ -257,7 +257,7 @@ def _table(results: Sequence[Result]) -> str:
 
 
 def _figure(result: Result) -> Sequence[str]:
-    """Return the cells of a figure: value, limit, the part of it as a bar and as a number."""
+    """Return the cells of a figure: value, limit, and the share reached as a bar and as a number."""
     if result.value is None:
         return (result.verdict.value, "", "", "")
     limit = "" if result.ceiling is None else f"{result.ceiling:.4g}"

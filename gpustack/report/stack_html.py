@@ -48,7 +48,7 @@ def render(chart: StackMap) -> str:
 
 
 def boxes(components: Sequence[Component], contracts: Sequence[Contract], faults: Mapping[str, str] = NONE) -> str:
-    """Return the layers as boxes, the top first; ``faults`` are the components to be marked, each with a word."""
+    """Return the layers as boxes, the top first; ``faults`` are the components to mark, each with a word."""
     layers = {one.id: one.layer for one in components}
     made = []
     for layer in DOWNWARD:
@@ -58,7 +58,7 @@ def boxes(components: Sequence[Component], contracts: Sequence[Contract], faults
 
 
 def _layer(layer: Layer, here: Sequence[Component], edges: Sequence[Contract], faults: Mapping[str, str]) -> str:
-    """Return the box of a layer; nothing where nothing is in it."""
+    """Return the box of a layer, or nothing if it is empty."""
     if not here and not edges:
         return ""
     groups = "".join(
@@ -90,7 +90,7 @@ def _vendor(name: str, own: Sequence[Component], faults: Mapping[str, str]) -> s
 
 
 def _system(one: Component, fault: str | None) -> str:
-    """Return a system: lit up with its version where it is here, its name and why where it is not."""
+    """Return a system: highlighted with its version if present, otherwise its name and why it is absent."""
     mark = f" {fault.replace(' ', '-')}" if fault else ""
     told = tag("em", safe(fault)) if fault else ""
     if one.status not in {Status.PRESENT, Status.FAILED}:
@@ -107,7 +107,7 @@ def _system(one: Component, fault: str | None) -> str:
 
 
 def blocks(families: Sequence[Family]) -> str:
-    """Return findings in full, those alike on other instances told once."""
+    """Return findings in full, merging those alike on other instances."""
     made = []
     for first, others, follow in grouped(families):
         sure = "" if first.confidence is Confidence.CERTAIN else f" ({first.confidence.value})"
@@ -127,7 +127,7 @@ def blocks(families: Sequence[Family]) -> str:
 
 
 def _known(finding: Finding) -> str:
-    """Return the facts that a finding rests on, each with where it was read, and the rule."""
+    """Return the facts of a finding, each with its source, and the rule."""
     rows = [
         tag("dt", safe(f"{one.component} {one.fact}"))
         + tag("dd", safe(worth(one)) + (tag("small", safe(one.source)) if one.source else ""))
@@ -139,7 +139,7 @@ def _known(finding: Finding) -> str:
 
 
 def fixed(fix: Fix) -> str:
-    """Return what to do, with the commands as they are to be typed."""
+    """Return what to do, with the commands ready to be typed."""
     commands = "\n".join(safe(one_line(command)) for command in fix.commands)
     told = tag("p", f"{tag('b', safe(heading(fix)))} {safe(fix.text)}")
     typed = tag("pre", commands) if commands else ""
@@ -153,7 +153,7 @@ def _listed(above: str, findings: Iterable[Finding]) -> str:
 
 
 def held(rows: Sequence[Held]) -> str:
-    """Return the rules of the policy as a table, those not kept first."""
+    """Return the rules of the policy as a table, violated ones first."""
     ordered = sorted(rows, key=lambda row: (row.ok is not False, row.ok is not None))
     return table(("outcome", "rule", "wanted", "found"), map(_cells, ordered))
 

@@ -38,7 +38,7 @@ KEPT = {
     Kept.BROKEN: ("bad", "broken", "error"),
     Kept.UNKNOWN: ("ask", "unknown", "unknown"),
 }
-TECHNIQUE = "technique"  # what a server can do here: much to read, and no fault
+TECHNIQUE = "technique"  # what a server can do here: long, and not a fault
 LAYER_COLUMNS, STATUS_COLUMNS = 15, 11
 VENDORS = {"any": "", "nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 VENDOR_COLUMNS = 8
@@ -50,7 +50,7 @@ LEAST_BOX = 44
 
 
 def stack(report: Report, page: Page) -> Iterator[Line]:
-    """Yield the layers: a line each and what is not as it must be, with ``-vv`` every component and requirement."""
+    """Yield the layers: a line each with its problems, with ``-vv`` every component and requirement."""
     faults, chosen = _faults(report), report.environments[0].python if report.environments else None
     everything = page.verbose > 1
     edges = [one for one in report.contracts if everything or (one.status is not Kept.OK and one.kind != TECHNIQUE)]
@@ -70,7 +70,7 @@ def stack(report: Report, page: Page) -> Iterator[Line]:
 
 
 def _layer(here: Sequence[Component], faults: Mapping[str, State], page: Page) -> Iterator[Line]:
-    """Yield what is here of one layer on one line, what is at fault marked, and how much is absent."""
+    """Yield what is present in one layer on one line, faults marked, and how much is absent."""
     named: list[Text] = []
     for one in here:
         if one.status not in FOLDED or one.id in faults:
@@ -87,7 +87,7 @@ def _layer(here: Sequence[Component], faults: Mapping[str, State], page: Page) -
 
 
 def _faults(report: Report) -> dict[str, State]:
-    """Return the components that findings speak of: which one is at fault, which ones are only affected by it."""
+    """Return the components in findings: which one is at fault, and which are only affected."""
     roots, faults = set(report.verdict.root_keys), dict[str, State]()
     for severity in (Severity.ERROR, Severity.WARNING):
         for one in report.findings:
@@ -101,7 +101,7 @@ def _faults(report: Report) -> dict[str, State]:
 
 
 def _placed(contracts: Sequence[Contract], layers: Mapping[str, Layer]) -> dict[Layer | None, list[Contract]]:
-    """Put each contract under the upper of its two layers; one between strangers belongs to none."""
+    """Assign each contract to the upper of its two layers; one between unknown ends belongs to none."""
     placed: dict[Layer | None, list[Contract]] = {}
     for edge in contracts:
         ends = [layers[end] for end in (edge.from_, edge.to) if end in layers]
@@ -110,7 +110,7 @@ def _placed(contracts: Sequence[Contract], layers: Mapping[str, Layer]) -> dict[
 
 
 def _components(here: Sequence[Component], faults: Mapping[str, State], page: Page) -> Iterator[Line]:
-    """Yield a row for each component, where each copy lies, and how it was looked for."""
+    """Yield a row for each component, where each copy is, and how it was probed."""
     for component in here:
         for entry in entries(component):
             notes = ", ".join(entry.notes)
@@ -120,7 +120,7 @@ def _components(here: Sequence[Component], faults: Mapping[str, State], page: Pa
 
 
 def _state(status: Status, fault: State | None) -> State:
-    """Return mark and word: of the finding that speaks of what is here, of the status for what is not."""
+    """Return mark and word: from the finding for something present, from the status for anything else."""
     mark, word, style = STATUS[status]
     if fault is None:
         return mark, word, style
@@ -128,7 +128,7 @@ def _state(status: Status, fault: State | None) -> State:
 
 
 def _edges(contracts: Iterable[Contract], chosen: str | None, page: Page) -> Iterator[Line]:
-    """Yield a row for each contract, those of several alike GPUs or copies once."""
+    """Yield a row for each contract, merging those of similar GPUs or copies."""
     for (status, said), times in Counter(_sentence(one, chosen) for one in contracts).items():
         often = f" ({times} times)" if times > 1 else ""
         style = "dim" if status is Kept.OK else "plain"
@@ -136,13 +136,13 @@ def _edges(contracts: Iterable[Contract], chosen: str | None, page: Page) -> Ite
 
 
 def _sentence(edge: Contract, chosen: str | None) -> tuple[Kept, str]:
-    """Say a contract, and in which Python where that is not the chosen one."""
+    """Return a contract as a sentence, with its Python if that is not the chosen one."""
     where = f" (in {edge.environment})" if edge.environment not in {None, chosen} else ""
     return edge.status, f"{edge.from_} → {edge.to}: needs {edge.needs}; found {edge.found}{where}"
 
 
 def _row(state: State, body: Text, bar: str, page: Page) -> Line:
-    """Return one row: the bar of a contract, mark and word of the state, and what is said."""
+    """Return one row: the bar of a contract, mark and word of the state, and the text."""
     mark, word, style = state
     if page.narrow:
         said = write(page, (f"{page.mark(mark)} {word} ", style)).append(body)
@@ -153,7 +153,7 @@ def _row(state: State, body: Text, bar: str, page: Page) -> Line:
 
 
 def _sources(component: Component, page: Page) -> Iterator[Line]:
-    """Yield where each copy lies, what was asked, and how long each question took."""
+    """Yield the path of each copy, the calls made, and how long each took."""
     told = [f"probed in {component.seconds * 1000:.1f} ms" + (f": {component.source}" if component.source else "")]
     told += [f"copy: {' '.join(filter(None, (copy.version, copy.path)))}" for copy in component.instances if copy.path]
     told += [f"call: {call.name}, {call.seconds * 1000:.2f} ms, {call.outcome}" for call in component.calls]
@@ -163,7 +163,7 @@ def _sources(component: Component, page: Page) -> Iterator[Line]:
 
 
 def lines(chart: StackMap, page: Page) -> Iterator[Line]:
-    """Yield the lines of the map: what machine, the boxes, and how many systems are here."""
+    """Yield the lines of the map: the machine, the boxes, and the number of systems present."""
     yield from _head(chart, page)
     reaching = _placed(chart.contracts, {one.id: one.layer for one in chart.components})
     boxes = [(layer.value, list(_inside(layer, chart, reaching, page))) for layer in DOWNWARD]
@@ -185,7 +185,7 @@ def _head(chart: StackMap, page: Page) -> Iterator[Line]:
 def _inside(
     layer: Layer, chart: StackMap, reaching: Mapping[Layer | None, Sequence[Contract]], page: Page
 ) -> Iterator[Line]:
-    """Yield what stands in one box: a row for all of each vendor that is here, rows for the rest, and contracts."""
+    """Yield the contents of one box: a row for all that is present of each vendor, rows for the rest, and contracts."""
     here = [one for one in chart.components if one.layer is layer]
     for vendor, name in VENDORS.items():
         own = [one for one in here if one.vendor == vendor or (vendor == "any" and one.vendor not in VENDORS)]
@@ -201,7 +201,7 @@ def _inside(
 
 
 def _of_vendor(own: Sequence[Component], page: Page) -> Iterator[Text]:
-    """Yield what is here one by one, and what is not in a row a word."""
+    """Yield what is present one by one, and what is absent in a row per word."""
     for one in own:
         if one.status in {Status.PRESENT, Status.FAILED}:
             mark, word, style = STATUS[one.status]
@@ -221,14 +221,14 @@ def _of_vendor(own: Sequence[Component], page: Page) -> Iterator[Text]:
 
 
 def _name(one: Component, page: Page) -> str:
-    """Return the name of what is not here, with why where that is known."""
+    """Return the name of something absent, with the reason if known."""
     return (
         f"{one.id} ({one.reason})" if one.reason and (page.verbose or one.status is Status.NOT_APPLICABLE) else one.id
     )
 
 
 def _boxes(boxes: Sequence[tuple[str, list[Line]]], page: Page) -> Iterator[Line]:
-    """Draw each layer as a box that stands on the next; on a narrow page as a heading and its lines."""
+    """Draw each layer as a box on top of the next; on a narrow page as a heading and its lines."""
     if page.width < LEAST_BOX:
         for name, inside in boxes:
             yield from (Line(), say(page, (name.upper(), "head")), *inside)
@@ -249,7 +249,7 @@ def _border(corners: str, name: str, line: str, page: Page) -> Line:
 
 
 def _framed(row: Text, side: str, page: Page) -> Line:
-    """Return a row between the sides of its box; a word longer than the box is let out."""
+    """Return a row between the sides of its box; a word longer than the box sticks out."""
     room = page.width - 4 - row.cell_len
     end = Text(" " * room + f" {side}", "dim") if room >= 0 else Text()
     return Line(body=Text(f"{side} ", "dim").append(row).append(end), whole=True)

@@ -1,4 +1,4 @@
-"""What every form says of components and findings: how they are named, counted, grouped and put in a sentence."""
+"""What all formats say about components and findings: their names, counts, groups and sentences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_ITEMS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One row: what it is, what is worth knowing of it, and where it lies."""
+    """One row: the name, what is worth knowing, and the path."""
 
     status: Status
     head: str
@@ -31,7 +31,7 @@ class Entry:
 
 
 def entries(component: Component) -> tuple[Entry, ...]:
-    """Return the rows of a component: one, or one for each kind of GPU that is here."""
+    """Return the rows of a component: one, or one for each kind of GPU present."""
     grouped = GROUPED.get(component.id)
     if grouped and component.status is Status.PRESENT and component.instances:
         return tuple(_groups(component, grouped))
@@ -60,7 +60,7 @@ def _head(component: Component) -> str:
 
 
 def _copies(component: Component) -> tuple[str, ...]:
-    """Say which other copies there are: their versions, each with how often it is there."""
+    """Return the other copies: their versions, each with its count."""
     others = Counter(copy.version or copy.build or "unknown version" for copy in component.instances[1:])
     if not others:
         return ()
@@ -69,7 +69,7 @@ def _copies(component: Component) -> tuple[str, ...]:
 
 
 def _groups(component: Component, describe: Callable[[Instance], tuple[str, str]]) -> Iterable[Entry]:
-    """Yield a row for each set of instances that are described alike."""
+    """Yield a row for each set of instances with the same description."""
     alike: dict[tuple[str, str, Status], list[Instance]] = {}
     for one in component.instances:
         alike.setdefault((*describe(one), one.status), []).append(one)
@@ -106,7 +106,7 @@ def _nvlink(one: Instance) -> tuple[str, str]:
 
 
 def _process(one: Instance) -> tuple[str, str]:
-    """Say who it is, and what it has mapped and holds; those that hold a node open and no memory are told together."""
+    """Return a process's name and what it has mapped and holds; those that only hold a node open are merged."""
     facts, used = one.facts, one.facts.get("used_mib")
     called = facts.get("command") or facts.get("name") or "not seen from here"
     rows = [row for row in _rows(facts, "frameworks") if row.get("name")]
@@ -129,7 +129,7 @@ def _map(facts: Mapping[str, JsonValue], name: str) -> Mapping[str, JsonValue]:
 
 
 def _ran(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Say that it was run (--deep) and computed rightly on a GPU."""
+    """Return that it was run (--deep) and computed correctly on a GPU."""
     run = _map(facts, "exercise")
     return ("ran on the GPU",) if run.get("ok") is True and run.get("device") not in {None, "cpu"} else ()
 
@@ -169,7 +169,7 @@ SPECIFIC: Mapping[str, Callable[[Mapping[str, JsonValue]], tuple[str, ...]]] = {
 
 
 def families(findings: Sequence[Finding], root_keys: Sequence[str]) -> tuple[list[Family], list[Family]]:
-    """Return the root causes and the other findings, each with all that follows from it; every finding once."""
+    """Return the root causes and the other findings, each with all its consequences; every finding once."""
     by_key = {one.key: one for one in findings}
     roots = [by_key[key] for key in root_keys if key in by_key]
     heads = [one for one in findings if one.caused_by not in by_key]
@@ -185,7 +185,7 @@ def families(findings: Sequence[Finding], root_keys: Sequence[str]) -> tuple[lis
 
 
 def consequences(of: str, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return all findings that follow from the one of this key, directly or not, each once."""
+    """Return all direct and indirect consequences of the finding with this key, each once."""
     found: dict[str, Finding] = {}
     causes = [of]
     while causes:
@@ -197,7 +197,7 @@ def consequences(of: str, findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def alike(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Finding, ...]]]:
-    """Yield each finding with those that say the same of other instances: same id, same fix."""
+    """Yield each finding with its equivalents on other instances: same id, same fix."""
     groups: list[list[Finding]] = []
     for finding in findings:
         group = next((held for held in groups if (held[0].id, held[0].fix) == (finding.id, finding.fix)), None)
@@ -209,7 +209,7 @@ def alike(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Finding,
 
 
 def grouped(among: Sequence[Family]) -> list[tuple[Finding, tuple[Finding, ...], list[Finding]]]:
-    """Return the heads of the families, those alike on other instances together, with all that follows from them."""
+    """Return the root findings, merged across instances, with all their consequences."""
     by_head = {head.key: follow for head, follow in among}
     return [
         (first, others, [one for head in (first, *others) for one in by_head[head.key]])
@@ -218,14 +218,14 @@ def grouped(among: Sequence[Family]) -> list[tuple[Finding, tuple[Finding, ...],
 
 
 def paragraphs(finding: Finding) -> list[str]:
-    """Return what is known of a finding beside its title."""
+    """Return what is known about a finding besides its title."""
     return [line for line in map(str.strip, finding.detail.splitlines()) if line]
 
 
 def reasons(finding: Finding, *, strengths: bool = False) -> Iterator[str]:
-    """Yield how we know: each fact that the finding rests on with its source, and the row of the matrix.
+    """Yield the evidence: each fact that the finding rests on with its source, and the row of the matrix.
 
-    With ``strengths``, a fact that was not measured says how it was learnt.
+    With ``strengths``, a fact that was not measured says how it was obtained.
     """
     for one in finding.because:
         weaker = strengths and one.strength is not Strength.MEASURED
@@ -236,7 +236,7 @@ def reasons(finding: Finding, *, strengths: bool = False) -> Iterator[str]:
 
 
 def strongest(finding: Finding, most: int) -> tuple[Because, ...]:
-    """Return the facts that say most, each once: what was learnt best, and what is there before what is missing."""
+    """Return the most informative facts, each once: the best obtained, and present before missing ones."""
     once: dict[tuple[str, str, str], Because] = {}
     for one in finding.because:
         once.setdefault((one.component, one.fact, str(one.value)), one)
@@ -245,18 +245,18 @@ def strongest(finding: Finding, most: int) -> tuple[Because, ...]:
 
 
 def heading(fix: Fix) -> str:
-    """Return the words that stand before a fix: "Fix (needs root):"."""
+    """Return the heading of a fix: "Fix (needs root):"."""
     needs = " and ".join(["root"] * fix.needs_root + ["a reboot"] * fix.needs_reboot)
     return "Fix" + (f" (needs {needs})" if needs else "") + ":"
 
 
 def one_line(command: str) -> str:
-    """Return a command on one line: a newline that came in with a name must not become a second command."""
+    """Return a command on one line: a newline inside a name must not start a second command."""
     return "\\n".join(command.splitlines())
 
 
 def sentences(finding: Finding, follow: Sequence[Finding] = ()) -> Iterator[str]:
-    """Yield all of a finding but its title, a line each: what is known, how, the fix, what follows from it."""
+    """Yield all of a finding but its title, a line each: the facts, the evidence, the fix, and consequences."""
     yield from paragraphs(finding)
     if known := list(reasons(finding)):
         yield "How we know:"
@@ -272,19 +272,19 @@ def sentences(finding: Finding, follow: Sequence[Finding] = ()) -> Iterator[str]
 
 
 def worth(because: Because) -> str:
-    """Return the value of a fact in words that people use: a packed number of CUDA as its version."""
+    """Return the value of a fact in readable form: a packed CUDA number as its version."""
     cuda = CudaVersion.decode(because.value) if because.fact == "driver_cuda" else None
     return f"up to CUDA {cuda}" if cuda else value(because.value)
 
 
 def fact(because: Because) -> str:
-    """Return a fact in words, without where it was learnt; a line that a program printed as it was printed."""
+    """Return a fact in words, without its source; a printed line is quoted verbatim."""
     held = worth(because)
     return f'"{held}"' if because.component == "message" else f"{because.component} {because.fact}: {held}"
 
 
 def ground(because: Because) -> str:
-    """Return a fact that something rests on, in words."""
+    """Return one piece of evidence in words."""
     source = f", from {because.source}" if because.source else ""
     return f"{because.component} {because.fact}: {worth(because)}{source}"
 

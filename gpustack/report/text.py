@@ -33,7 +33,7 @@ SECTIONS = {
 }
 MOST_CAUSES, MOST_FACTS, MOST_BRIEF, MOST_NOTES = 3, 2, 3, 2
 MOST_ENVIRONMENTS, MOST_UNSEEN = 12, 4
-MOST_LETTERS = 320  # of what is said beside the commands of a fix
+MOST_LETTERS = 320  # of the text beside the commands of a fix
 SENTENCE = re.compile(r"(?<=[.:])\s+(?=[A-Z])")
 UNRECOGNISED = "nothing in it was recognised"
 PASTE = (
@@ -46,7 +46,7 @@ PASTE = (
 
 
 def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator[Line]:
-    """Yield the lines of the report: one screen, with ``-v`` all that was concluded, with ``-vv`` all that is known."""
+    """Yield the lines of the report: one screen, with ``-v`` all conclusions, with ``-vv`` everything known."""
     yield from head(report, page)
     if not page.quiet:
         yield from body(report, page, example=example)
@@ -64,13 +64,13 @@ def head(report: Report, page: Page) -> Iterator[Line]:
 
 
 def verdict(mark: str, word: str, style: str, said: str, page: Page) -> Line:
-    """Return the line that says the whole in a word and a sentence; alone, it is one line however long."""
+    """Return the line with the verdict's word and sentence; on its own it is one line, however long."""
     head = f"{page.mark(mark)} {word}: "
     return say(page, (head, style), (f"{said.rstrip('.')}.", "head"), hang="  ", whole=page.quiet)
 
 
 def _about(report: Report, said: str, page: Page) -> Iterator[Line]:
-    """Yield what works, where the verdict does not say so already, and which machine it is."""
+    """Yield what works, unless the verdict says so already, and which machine it is."""
     status = report.verdict.status
     answers = works(chosen(report), good_first=status is Health.HEALTHY)
     if answers and answers != said and status is not Health.NO_GPU:
@@ -81,7 +81,7 @@ def _about(report: Report, said: str, page: Page) -> Iterator[Line]:
 
 
 def body(report: Report, page: Page, *, example: str | None = None) -> Iterator[Line]:
-    """Yield all that comes after the verdict."""
+    """Yield everything after the verdict."""
     roots, rest = families(report.findings, report.verdict.root_keys)
     yield from (_all if page.verbose else _screen)(report, roots, rest, page)
     if report.verdict.status is Health.NO_GPU and example:
@@ -92,7 +92,7 @@ def body(report: Report, page: Page, *, example: str | None = None) -> Iterator[
 
 
 def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], page: Page) -> Iterator[Line]:
-    """Yield each root cause with what matters of it, and all else in one line each."""
+    """Yield each root cause with its essentials, and everything else in one line each."""
     if not roots and report.verdict.status is Health.UNKNOWN:
         roots, rest = [one for one in rest if _open(one)], [one for one in rest if not _open(one)]
     groups = grouped(roots)
@@ -121,7 +121,7 @@ def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], pag
 
 
 def _candidates(report: Report, page: Page) -> Iterator[Line]:
-    """Yield the likely causes, the first with what decides; all of each with ``-v``."""
+    """Yield the likely causes, the first with its deciding check; each in full with ``-v``."""
     for number, (what, place, speaking, decide) in enumerate(likely(report), 1):
         short = not page.verbose
         yield say(page, (what, "head"), (f" ({place})", "dim"), lead=f"{number}. ", short=short)
@@ -136,7 +136,7 @@ def _open(family: Family) -> bool:
 
 
 def _cause(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
-    """Yield the strongest facts of a root cause, its fix and check, and in one line whom else it hits."""
+    """Yield the strongest facts of a root cause, its fix and check, and in one line its consequences."""
     for one in strongest(finding, MOST_FACTS):
         yield say(page, fact(one), lead="- ", short=True)
     if finding.fix:
@@ -148,7 +148,7 @@ def _cause(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding
 
 
 def _begins(text: str) -> str:
-    """Return the first sentences of a text, as many as a screen has room for; at least one."""
+    """Return the first sentences of a text, as many as fit on a screen; at least one."""
     first, *more = SENTENCE.split(text)
     for sentence in more:
         if len(first) + len(sentence) > MOST_LETTERS:
@@ -175,7 +175,7 @@ def _nothing_known(report: Report) -> bool:
 
 
 def _wanted(report: Report, page: Page) -> Iterator[Line]:
-    """Yield what to give, where nothing in what was given led to a conclusion."""
+    """Yield what to provide if the input led to no conclusion."""
     blank = [one.what for one in report.not_seen if one.why == UNRECOGNISED]
     if blank:
         yield say(page, f"Nothing was recognised in {few(blank, 2)}.", lead="  ")
@@ -184,7 +184,7 @@ def _wanted(report: Report, page: Page) -> Iterator[Line]:
 
 
 def _foot(report: Report, ids: Sequence[str], page: Page) -> Iterator[Line]:
-    """Yield what more there is to see; with ``-v`` what made this report."""
+    """Yield what other output is available; with ``-v`` what made this report."""
     if page.verbose:
         made = f"gpustack {report.tool.version}, matrix of {report.tool.matrix_date}"
         took = f"{len(report.components)} components in {report.seconds:.2f} s"
@@ -215,7 +215,7 @@ def _all(report: Report, roots: Sequence[Family], rest: Sequence[Family], page: 
 
 
 def _blocks(families: Sequence[Family], page: Page) -> Iterator[Line]:
-    """Yield findings in full, with a blank line between two; those alike on other instances once."""
+    """Yield findings in full, separated by blank lines; those alike on other instances once."""
     for number, (first, others, follow) in enumerate(grouped(families)):
         if number:
             yield Line()
@@ -232,7 +232,7 @@ def _python(one: EnvironmentVerdict) -> str:
 
 
 def _environments(environments: Sequence[EnvironmentVerdict], page: Page) -> Iterator[Line]:
-    """Yield what works in each Python, those first in which something does; those without a framework are counted."""
+    """Yield what works in each Python, useful ones first; those without a framework are counted."""
     ordered = sorted(environments, key=_rank)
     everything = page.verbose > 1
     named = [one for one in ordered if one.works or one is environments[0] or everything]
@@ -254,7 +254,7 @@ def _rank(one: EnvironmentVerdict) -> tuple[bool, bool, bool]:
 
 
 def _unseen(not_seen: Sequence[Unseen], page: Page) -> Iterator[Line]:
-    """Yield what was not checked, by why not and what would help."""
+    """Yield what was not checked, by reason and remedy."""
     reasons: dict[tuple[str, str | None], list[str]] = {}
     for one in not_seen:
         reasons.setdefault((one.why, one.enable_by), []).append(one.what)

@@ -1,8 +1,8 @@
 """Drawings of a trace: the layers under the roofline, the time of each batch, and its timeline as a file for Perfetto.
 
-That file, for chrome://tracing too, is in the Trace Event Format, a JSON object:
-https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. Times are in microseconds;
-events of one thread must lie within one another or apart, so what overlaps gets a thread of its own.
+That file, also for chrome://tracing, is in the Trace Event Format, a JSON object:
+https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. Times are in microseconds; events of
+one thread must be nested or disjoint, so overlapping ones get threads of their own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Frame:
     y: tuple[int, int]
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Return where a point lies on the drawing, kept within it."""
+        """Return the position of a point on the drawing, kept within it."""
         across = (log10(max(x, LEAST)) - self.x[0]) / (self.x[1] - self.x[0])
         up = (log10(max(y, LEAST)) - self.y[0]) / (self.y[1] - self.y[0])
         across, up = min(max(across, 0.0), 1.0), min(max(up, 0.0), 1.0)
@@ -40,7 +40,7 @@ class Frame:
 
 
 def roofline(trace: Trace) -> str:
-    """Return the layers under the limits of memory and arithmetic, or nothing where too little is known."""
+    """Return the layers under the limits of memory and arithmetic, or nothing if too little is known."""
     memory, peak, cache = map(limit, (trace.memory_ceiling, trace.compute_ceiling, trace.cache_ceiling))
     if not memory or not peak:
         return ""
@@ -50,7 +50,7 @@ def roofline(trace: Trace) -> str:
     ]
     if not points:
         return ""
-    compute, memory, cache = scale * peak, scale * memory / 1e3, scale * (cache or 0.0) / 1e3  # both for each FLOP/byte
+    compute, memory, cache = scale * peak, scale * memory / 1e3, scale * (cache or 0.0) / 1e3  # both per FLOP/byte
     ridge = compute / memory
     frame = Frame(x=_decades([*(x for _, x, _ in points), ridge]), y=_decades([*(y for _, _, y in points), compute]))
     drawn = [*_axes(frame, "operations per byte moved (FLOP/byte)", unit)]
@@ -75,7 +75,7 @@ def _bandwidth(one: Figure | None) -> str:
 
 
 def _roof(frame: Frame, slope: float, compute: float, kind: str) -> str:
-    """Return the line of a bandwidth, as operations a second for each FLOP/byte, up to the peak of the arithmetic."""
+    """Return the line of a bandwidth, as operations per second at each FLOP/byte, up to the arithmetic peak."""
     begin = max(10.0 ** frame.x[0], 10.0 ** frame.y[0] / slope)
     corner, end = min(compute / slope, 10.0 ** frame.x[1]), 10.0 ** frame.x[1]
     places = (frame.at(begin, begin * slope), frame.at(corner, compute), frame.at(end, compute))
@@ -83,7 +83,7 @@ def _roof(frame: Frame, slope: float, compute: float, kind: str) -> str:
 
 
 def times(trace: Trace) -> str:
-    """Return the time of each batch on the CPU and on the GPU, or nothing where no two batches are known."""
+    """Return the time of each batch on the CPU and on the GPU, or nothing if fewer than two batches are known."""
     if not trace.crossover:
         return ""
     kinds = {
@@ -110,7 +110,7 @@ def _chart(label: str, drawn: Sequence[str], keys: Sequence[tuple[str, str]]) ->
 
 
 def _axes(frame: Frame, across: str, up: str) -> Iterator[str]:
-    """Yield a line and a number for each power of ten, fewer where there are many, and the titles of both axes."""
+    """Yield a line and a number for each power of ten, fewer if there are many, and the titles of both axes."""
     middle = (TOP + HIGH - BOTTOM) / 2
     yield f'<text x="{(LEFT + WIDE - RIGHT) / 2}" y="{HIGH - 10}" text-anchor="middle">{safe(across)}</text>'
     turned = f'transform="rotate(-90 24 {middle})" text-anchor="middle"'
@@ -135,7 +135,7 @@ def _power(number: int) -> str:
 
 
 def _real(*values: float | None) -> bool:
-    """Tell whether all of these can be drawn where each step is ten times the one before."""
+    """Return whether all of these can be drawn on a logarithmic scale."""
     return all(one is not None and one - one == 0 and one > 0 for one in values)
 
 
@@ -153,7 +153,7 @@ PROCESS = 1
 STEPS = "the seven steps"
 MICRO = 1e6
 DIGITS = 3  # nanoseconds
-SHORTEST = 1e-9  # seconds: what is shorter is drawn so long
+SHORTEST = 1e-9  # seconds: anything shorter is drawn this long
 
 
 def perfetto(trace: Trace) -> str:
@@ -165,7 +165,7 @@ def perfetto(trace: Trace) -> str:
 
 
 def _steps(trace: Trace) -> Iterator[Moment]:
-    """Yield the steps as moments one after the other, each beginning where the timeline says that it did."""
+    """Yield the steps as consecutive moments, each beginning where the timeline says."""
     end = 0.0
     for step in trace.steps:
         if step.status is State.DONE and step.seconds is not None:
@@ -178,7 +178,7 @@ def _steps(trace: Trace) -> Iterator[Moment]:
 
 
 def _lanes(moments: Sequence[Moment]) -> list[tuple[str, list[Moment]]]:
-    """Return the threads: one for each track, and more where moments of one track overlap."""
+    """Return the threads: one for each track, and more if moments of one track overlap."""
     lanes: dict[tuple[str, int], list[Moment]] = {}
     for one in sorted(moments, key=lambda held: (held.begin, -held.seconds)):
         number = 1
@@ -191,7 +191,7 @@ def _lanes(moments: Sequence[Moment]) -> list[tuple[str, list[Moment]]]:
 
 
 def _fits(one: Moment, lane: Sequence[Moment]) -> bool:
-    """Tell whether a moment lies after the others of a thread, or within those that are still open."""
+    """Return whether a moment is after the others of a thread, or within those still open."""
     return all(_end(one) <= _end(other) or _begin(one) >= _end(other) for other in lane)
 
 

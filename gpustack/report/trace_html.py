@@ -13,8 +13,8 @@ TONES = {State.DONE: "good", State.FAILED: "bad", State.SKIPPED: "none", State.N
 LAYER = ("layer", "in", "out", "time", "FLOP/byte", "reached", "of limit", "bound by")
 KERNEL = ("kernel", "grid", "block", "warps", "registers", "shared", "occupancy", "waves", "units", "time")
 BATCH = ("batch", "CPU", "GPU", "kernels", "copies")
-BENCH = "pcie."  # so begin the figures of the bench, which are shown beside the model's own
-MOST_UNITS = 160  # squares that are drawn for multiprocessors
+BENCH = "pcie."  # prefix of the bench's figures, shown beside the model's own
+MOST_UNITS = 160  # squares drawn for multiprocessors
 PLACES = {"host": 1, "in": 2, "memory": 3, "units": 4, "read": 5, "write": 6, "out": 7, "cpu": 5}  # each with its step
 WORDS = {State.DONE: "done", State.FAILED: "failed", State.SKIPPED: "trace", State.NEEDS_GPU: "trace"}
 
@@ -55,7 +55,7 @@ def _parts(trace: Trace) -> Iterator[str]:
 
 
 def _folded(heading: str, inside: str) -> str:
-    """Return a part of the page that is long and opened by whoever wants it; on paper too it is as it was left."""
+    """Return a long, folded part of the page; it prints as the reader left it."""
     return tag("section", tag("details", tag("summary", tag("h2", heading)) + inside)) if inside else ""
 
 
@@ -85,7 +85,7 @@ def _step(step: Step, every: float | None) -> str:
 
 
 def _meter(full: float | None, told: str, part: str = "") -> str:
-    """Return a part of a whole as a bar, nothing where it is not known, the time in words, and the part in percent."""
+    """Return a share as a bar, nothing if it is unknown, the time in words, and the percentage."""
     bar = tag("span", "", "none") if full is None else f'<span class="meter"><i style="width:{full:.1%}"></i></span>'
     return bar + tag("span", safe(told), "num") + tag("span", safe(part), "num part")
 
@@ -110,7 +110,7 @@ def _kernels(trace: Trace) -> str:
 
 
 def _compared(trace: Trace) -> str:
-    """Return eager beside graph and serial beside overlapped as bars, and how right the answer is."""
+    """Return eager beside graph and serial beside overlapped as bars, and how accurate the result is."""
     made = []
     if (one := trace.launching) is not None:
         made.append(_pair(f"{one.kernels} kernels", ("eager", one.eager_seconds), ("CUDA graph", one.graph_seconds)))
@@ -140,7 +140,7 @@ def _crossover(trace: Trace) -> str:
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows under their names; on a phone each cell says what it is."""
+    """Return rows below their column names; on a phone each cell shows its name."""
     return tag("div", table(names, (_cells(names, row) for row in rows)), "card wide-rows") if rows else ""
 
 
@@ -151,9 +151,9 @@ def _cells(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:
 
 
 def picture(trace: Trace) -> str:
-    """Return the machine with the figures on it: memory of the host, link, memory of the GPU, multiprocessors, back.
+    """Return the machine with its figures: host memory, link, GPU memory, multiprocessors, and back.
 
-    Of a model that the CPU ran alone it is the memory of the host and the CPU.
+    For a model that only the CPU ran, it is the host memory and the CPU.
     """
     said = words_of(trace)
 
@@ -175,7 +175,7 @@ def picture(trace: Trace) -> str:
 
 
 def words_of(trace: Trace) -> Mapping[str, Sequence[str]]:
-    """Return what is shown at each place and arrow; the first line is its name."""
+    """Return the text at each place and arrow; the first line is its name."""
     one = trace.subject
     checked, cpu = words.checking(_at(trace, 7)), _on_cpu(trace)
     error = next((f"error {max(check.error, check.largest):.2g}" for check in trace.checks), "")
@@ -228,7 +228,7 @@ def _timed(trace: Trace, number: int, word: str) -> str:
 
 
 def _speed(trace: Trace, number: int) -> Iterator[str]:
-    """Yield the bandwidth of a copy of the model's own and its part of the link's."""
+    """Yield the bandwidth of one of the model's own copies and its share of the link's."""
     step = _at(trace, number)
     speeds = [one for one in (step.figures if step else ()) if one.unit == "GB/s" and not one.name.startswith(BENCH)]
     if best := max(speeds, key=lambda one: one.value, default=None):
@@ -248,7 +248,7 @@ def _on_cpu(trace: Trace) -> bool:
 
 
 def _units(trace: Trace) -> str:
-    """Return the multiprocessors as small squares; those with blocks in the first wave are lit."""
+    """Return the multiprocessors as small squares, those with blocks in the first wave highlighted."""
     count = min((trace.device.multiprocessors if trace.device else 0) or MOST_UNITS, MOST_UNITS)
     waves = max((one.waves for one in trace.kernels if one.waves is not None), default=0.0)
     lit = round(count * min(waves, 1.0))

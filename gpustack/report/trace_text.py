@@ -1,4 +1,4 @@
-"""A run through the seven steps as text: each step with what it did, its tables and its figures."""
+"""A trace through the seven steps as text: each step with what it did, its tables and its figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS = {State.DONE: "DONE", State.FAILED: "FAILED", State.SKIPPED: "TRACE", Sta
 
 
 def layers(trace: Trace, page: Page) -> Iterator[Line]:
-    """Yield the layers: time, arithmetic intensity, what was reached and what limits it."""
+    """Yield the layers: time, arithmetic intensity, rate reached and limit."""
     beside = {one.name: one.seconds for one in trace.cpu_layers}
     if trace.layers:
         yield from _table(LAYER, LAYER_COLUMNS, [words.layer(one, trace) for one in trace.layers], page)
@@ -41,7 +41,7 @@ def layers(trace: Trace, page: Page) -> Iterator[Line]:
 
 
 def kernels(trace: Trace, page: Page) -> Iterator[Line]:
-    """Yield each kernel as it was started."""
+    """Yield each kernel launch."""
     if not trace.kernels:
         return
     most = len(trace.kernels) if page.verbose else MOST_KERNELS
@@ -60,15 +60,15 @@ def kernels(trace: Trace, page: Page) -> Iterator[Line]:
 
 
 def batches(points: Sequence[BatchTime], page: Page) -> Iterator[Line]:
-    """Yield what each batch took on the CPU and on the GPU."""
+    """Yield the time of each batch on the CPU and on the GPU."""
     if points:
         yield from _table(BATCH, BATCH_COLUMNS, list(map(words.batch, points)), page)
 
 
 def _table(names: Sequence[str], columns: Sequence[int], rows: Sequence[tuple[str, ...]], page: Page) -> Iterator[Line]:
-    """Yield rows under their names (a negative width is set to the left); on a narrow page, each row as a list.
+    """Yield rows below their column names (negative width: left-aligned); on a narrow page, each row as a list.
 
-    A column of which nothing is known is left out.
+    A column without any values is left out.
     """
     known = [at for at in range(len(names)) if any(row[at] for row in rows)]
     names, columns = [names[at] for at in known], [columns[at] for at in known]
@@ -84,7 +84,7 @@ def _table(names: Sequence[str], columns: Sequence[int], rows: Sequence[tuple[st
 
 
 def _row(cells: Sequence[str], columns: Sequence[int]) -> str:
-    """Return the cells side by side; one that is too long takes from the one after it, or is cut where it is a name."""
+    """Return the cells side by side; one that is too long takes room from the next, or is cut if it is a name."""
     made, owed = list[str](), 0
     for cell, wide in zip(cells, columns, strict=True):
         room = abs(wide) - owed
@@ -125,7 +125,7 @@ def _steps(trace: Trace, page: Page) -> Iterator[Line]:
 
 
 def _step(step: Step, every: float | None, page: Page) -> Line:
-    """Return one step: its mark, number and name, its time, and its part of the whole as a bar."""
+    """Return one step: its mark, number and name, its time, and its share of the total as a bar."""
     mark, word, style = words.STATES[step.status]
     lead = write(page, (f"{page.mark(mark)} ", style), (f"{step.number} ", "head"))
     part = words.share(step.seconds, every)
@@ -139,12 +139,12 @@ def _step(step: Step, every: float | None, page: Page) -> Line:
 
 
 def _tells(step: Step) -> bool:
-    """Tell whether what is said of a step stands below it: of one that was left out, it stands beside its name."""
+    """Return whether a step's text is below it; for a skipped step it is beside the name."""
     return step.status in {State.DONE, State.FAILED} or not step.why or step.seconds is not None
 
 
 def _said(step: Step, page: Page) -> Iterator[str]:
-    """Yield the figures of a step, with -v how each was measured, what there is to say of it, and its libraries."""
+    """Yield the figures of a step, with -v how each was measured, its remarks, and its libraries."""
     for held in step.figures:
         yield f"{words.figure(held)} ({held.note})" if page.verbose and held.note else words.figure(held)
     yield from step.why if _tells(step) else ()
@@ -165,7 +165,7 @@ def _findings(trace: Trace, page: Page) -> Iterator[Line]:
 
 
 def _compared(trace: Trace, page: Page) -> Iterator[Line]:
-    """Yield eager beside graph, serial beside overlapped, and how right the answer is."""
+    """Yield eager beside graph, serial beside overlapped, and how accurate the result is."""
     told = list[str]()
     if (one := trace.launching) is not None:
         eager, graph = map(words.duration, (one.eager_seconds, one.graph_seconds))
@@ -200,7 +200,7 @@ def _chain(trace: Trace, page: Page) -> Iterator[Line]:
 
 
 def _from(one: Figure) -> str:
-    """Say where a ceiling is from, and what was measured beside it."""
+    """Return the source of a ceiling, and what was measured beside it."""
     if one.ceiling is None:
         return one.note or "measured"
     return f"{one.ceiling_from or 'computed'}; measured {words.three(one.value)}"

@@ -1,4 +1,4 @@
-"""A trace in words that every form shares: the whole in a sentence, the model, the ground, and figures with units."""
+"""A trace in the words that all formats share: the summary, the model, the ground, and figures with units."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 WORK = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1.0, "FLOP"))
-LEAST = 1e-3  # of a limit or of the whole: what is less is no more than that
+LEAST = 1e-3  # of a limit or the total: less is shown as "less than" this
 FLAT = 0.999  # of the peak of the arithmetic: under the flat part of the roof
 RATES = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"), (1.0, "FLOP/s"))
 SCALES = {
@@ -42,7 +42,7 @@ TERMS = ("kernel", "grid", "block", "warp", "stream", "event", "occupancy", "wav
 
 
 def state(trace: Trace) -> State:
-    """Return what came of the whole: failed, done, or not run."""
+    """Return the overall outcome: failed, done, or not run."""
     if trace.failed is not None or trace.findings:
         limited = trace.failed is None and trace.stop is not None and not trace.stop.fails
         return State.SKIPPED if limited else State.FAILED
@@ -50,7 +50,7 @@ def state(trace: Trace) -> State:
 
 
 def headline(trace: Trace) -> str:
-    """Return the whole in a sentence without its end."""
+    """Return the summary sentence without its full stop."""
     if trace.says:
         return trace.says
     failed = next((step for step in trace.steps if step.status is State.FAILED), None)
@@ -84,7 +84,7 @@ def model(trace: Trace) -> str:
 
 
 def ground(trace: Trace) -> str:
-    """Return what it was run on in a line."""
+    """Return in a line what it was run on."""
     device, cpu = trace.device, trace.processor
     told = []
     if device:
@@ -100,7 +100,7 @@ def ground(trace: Trace) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a time with three digits in the unit that suits it."""
+    """Return a time with three digits in a suitable unit."""
     if seconds is None:
         return ""
     return scaled(seconds, UNITS) if seconds > 0 else "0 s"
@@ -113,7 +113,7 @@ def scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
 
 
 def three(value: float) -> str:
-    """Return a number with three digits, and no exponent where people would not write one."""
+    """Return a number with three digits, without an exponent if people would not write one."""
     if value != value or value - value != 0:  # noqa: PLR0124 - not a number, or infinite
         return "none"
     if value and (abs(value) >= 1e6 or abs(value) < 1e-3):  # noqa: PLR2004 - where exponents begin to help
@@ -124,7 +124,7 @@ def three(value: float) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """Return a value with its unit: scaled where larger and smaller units have names, whole where it is a count."""
+    """Return a value with its unit: scaled if the unit has larger and smaller ones, whole if it is a count."""
     if unit in SCALES and value > 0:
         size, units_ = SCALES[unit]
         return scaled(value * size, units_)
@@ -134,7 +134,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def figure(one: Figure) -> str:
-    """Return a figure with its unit, its limit and the part of it that was reached."""
+    """Return a figure with its unit, its limit and the share of it reached."""
     said = f"{one.name} {amount(one.value, one.unit)}"
     if one.ceiling is None:
         return said
@@ -142,12 +142,12 @@ def figure(one: Figure) -> str:
 
 
 def limit(one: Figure | None) -> float | None:
-    """Return a ceiling: the physical limit where it is known, else what was measured to be possible."""
+    """Return a ceiling: the physical limit if it is known, else the measured maximum."""
     return one.limit if one else None
 
 
 def percent(ratio: float | None) -> str:
-    """Return a part in percent; nan is nothing."""
+    """Return a share in percent; nothing for nan."""
     if ratio is None or ratio - ratio != 0:
         return ""
     if 0 < ratio < LEAST:
@@ -158,7 +158,7 @@ def percent(ratio: float | None) -> str:
 
 
 def copying(trace: Trace, number: int) -> float | None:
-    """Return the time of a step's copy over the link, without what else the step does: allocating, checking."""
+    """Return the time of a step's copy over the link, without its other work: allocating, checking."""
     over = [one.seconds for one in trace.timeline if one.track == LINK and one.step == number]
     step = next((one for one in trace.steps if one.number == number), None)
     if over or step is None or step.seconds is None:
@@ -167,12 +167,12 @@ def copying(trace: Trace, number: int) -> float | None:
 
 
 def checking(step: Step | None) -> float | None:
-    """Return how long the answer was checked in a step; None where it was not."""
+    """Return how long the result was checked in a step; None if it was not."""
     return next((one.value for one in (step.figures if step else ()) if one.name == CHECKED), None)
 
 
 def bounds(trace: Trace) -> str:
-    """Return what the last columns of the layers mean, or nothing where they are empty."""
+    """Return what the last columns of the layers mean, or nothing if they are empty."""
     if not any(one.bound for one in trace.layers):
         return ""
     launch = "; launch: at that limit the work takes less time than a kernel launch"
@@ -182,7 +182,7 @@ def bounds(trace: Trace) -> str:
 
 
 def rate(one: TensorLayer, trace: Trace) -> tuple[str, str]:
-    """Return what a layer reached and the part of what the roofline allows: operations, or bytes where it has few."""
+    """Return a layer's rate and its share of the roofline: operations, or bytes if it has few operations."""
     part = percent(one.ratio)
     compute = limit(trace.compute_ceiling)
     flat = one.attainable is not None and compute is not None and one.attainable >= compute * FLAT
@@ -192,12 +192,12 @@ def rate(one: TensorLayer, trace: Trace) -> tuple[str, str]:
 
 
 def intensity(one: TensorLayer, trace: Trace) -> str:
-    """Return the operations for each byte of a layer; nothing where no operations are told, as of a user's model."""
+    """Return the operations per byte of a layer; nothing if unknown, as for a user's model."""
     return three(one.intensity) if trace.subject.flops else ""
 
 
 def layer(one: TensorLayer, trace: Trace) -> tuple[str, ...]:
-    """Return a layer's name, time, intensity, what it reached, the part of what the roofline allows, and its limit."""
+    """Return a layer's name, time, intensity, rate, share of the roofline, and limit."""
     bound = BOUND[one.bound] if one.bound else ""
     return one.name, duration(one.seconds), intensity(one, trace), *rate(one, trace), bound
 
@@ -205,7 +205,7 @@ def layer(one: TensorLayer, trace: Trace) -> tuple[str, ...]:
 def kernel(one: KernelLaunch) -> tuple[str, ...]:
     """Return a kernel's name, grid, block, registers, shared memory in bytes, occupancy, waves and units.
 
-    A question mark stands where nobody tells. A grid fills the GPU so many times, to a thousandth.
+    A question mark means unknown. Waves are how many times a grid fills the GPU, to a thousandth.
     """
     shared = None if one.shared_static is None else one.shared_static + (one.shared_dynamic or 0)
     waves = "?" if one.waves is None else three(max(round(one.waves, 3), 0.001))
@@ -215,14 +215,14 @@ def kernel(one: KernelLaunch) -> tuple[str, ...]:
 
 
 def batch(one: BatchTime) -> tuple[str, ...]:
-    """Return a batch, its times on the CPU and on the GPU, those of its kernels and copies, and how much is gained."""
+    """Return a batch, its times on the CPU and on the GPU, those of its kernels and copies, and the speedup."""
     gain = one.cpu_seconds / one.gpu_seconds if one.cpu_seconds and one.gpu_seconds else None
     times = (one.cpu_seconds, one.gpu_seconds, one.kernel_seconds, one.transfer_seconds)
     return str(one.batch), *map(duration, times), "" if gain is None else f"{three(gain)} times"
 
 
 def checks(trace: Trace) -> Iterator[str]:
-    """Yield how right each answer is."""
+    """Yield how accurate each result is."""
     for one in trace.checks:
         rows = f"{one.compared} of {one.rows}" if one.compared < one.rows else f"all {one.rows}"
         error = f"error {max(one.error, one.largest):.2g}, {'within' if one.passed else 'not within'} {one.bound:g}"
@@ -230,12 +230,12 @@ def checks(trace: Trace) -> Iterator[str]:
 
 
 def count(value: int | None) -> str:
-    """Return a whole number; a question mark where nobody tells."""
+    """Return a whole number; a question mark if unknown."""
     return "?" if value is None else str(value)
 
 
 def extent(three_: tuple[int, int, int] | None) -> str:
-    """Return a grid or block without the ones at its end; a question mark where nobody tells."""
+    """Return a grid or block without trailing ones; a question mark if unknown."""
     if three_ is None:
         return "?"
     kept = list(three_)
@@ -258,7 +258,7 @@ def link(one: Loaded) -> str:
 
 
 def share(seconds: float | None, whole: float | None) -> float | None:
-    """Return which part of the whole a time is; None if one of them is nan."""
+    """Return a time's share of the total; None if either is nan."""
     part = seconds / whole if seconds is not None and whole else None
     return part if part is None or part - part == 0 else None
 
