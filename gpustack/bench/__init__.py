@@ -1,4 +1,4 @@
-"""Measure GPUs against their physical limits, in a child, and say why a figure is low."""
+"""Measure GPUs against their physical limits, in a child process, and explain low figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DATA = ("random", "zeros", "both")
 
 
 def listed() -> tuple[str, ...]:
-    """Return the id of every benchmark, in the order in which they are run."""
+    """Return the id of every benchmark, in execution order."""
     return tuple(bench.id for bench in suite.listed())
 
 
@@ -48,16 +48,15 @@ def measure(
     door: Door | None = None,
     matrix: Matrix | None = None,
 ) -> BenchReport:
-    """Return what the benchmarks of these names and patterns (none: all) measure on these GPUs (CUDA's numbers).
+    """Return the results of the benchmarks with these names and patterns (none: all) on these GPUs (CUDA's numbers).
 
-    Where no GPUs are named it is all that CUDA shows, at the same time wherever one does not disturb another. Products
-    are made by the cuBLASLt of the first of ``pythons``, as the doctor chooses them, or by the one at ``cublaslt``, and
-    sums over GPUs by the NCCL found likewise, or at ``nccl``; with both data products are made of random numbers and
-    then of zeros, and after their burst they go on for ``sustain`` seconds. The suite is run ``repeat`` times.
-    ``timeout`` is in seconds, for all; what was measured by then is kept, also after Ctrl-C. ``spare`` leaves GPUs
-    alone on which others compute, and ``each`` has the short suite measure every card's link alone, not only one that
-    stands out. Raises UsageError for a name, a GPU or a Python that is not there, and NothingSeenError where no GPU can
-    be opened.
+    Without GPUs it uses all that CUDA shows, concurrently if they do not disturb each other. Products use the cuBLASLt
+    of the first of ``pythons``, chosen as by the doctor, or the one at ``cublaslt``; sums over GPUs use the NCCL found
+    likewise, or at ``nccl``. With both data, products use random numbers and then zeros; after their burst they
+    continue for ``sustain`` seconds. The suite runs ``repeat`` times. ``timeout`` is in seconds, for everything;
+    results until then are kept, also after Ctrl-C. ``spare`` skips GPUs in use by others, and ``each`` makes the short
+    suite measure every card's link alone, not only an outlier's. Raises UsageError for an unknown name, GPU or Python,
+    and NothingSeenError if no GPU can be opened.
     """
     if data not in DATA:
         raise UsageError(f"data is {' or '.join(DATA)}, not {data}")

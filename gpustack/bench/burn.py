@@ -36,22 +36,22 @@ if TYPE_CHECKING:
 PIECES = 4
 WAIT = 5.0
 ID = "stress"
-DTYPES = (((8, 0), "bf16"), ((7, 0), "fp16"), ((0, 0), "fp32"))  # what the tensor cores of a GPU from there on take
-MARGIN = 16  # one part in so many of what is free is left to others
+DTYPES = (((8, 0), "bf16"), ((7, 0), "fp16"), ((0, 0), "fp32"))  # the GPU from which on tensor cores support this
+MARGIN = 16  # one part in this many of the free memory is left to others
 LONG = 0.2
 FOUND = struct.Struct("3Q")
 NONE = (1 << 64) - 1
 UNIT, THREADS, WRITER = 16, 256, "write_plain_1"
-STEADY, REST = 0.75, 0.1  # of the time without rest; seconds between two load steps
-# What is written over the memory in turn: the first word, and what is added from word to word.
+STEADY, REST = 0.75, 0.1  # of the sustained time; seconds between two load steps
+# Patterns written over the memory in turn: the first word, and the increment per word.
 PATTERNS = ((0, 0), (0xFFFFFFFF, 0), (0x55555555, 0), (0xAAAAAAAA, 0), (0x9E3779B9, 0x85EBCA6B))
-UNWRITTEN = 0xFF  # not a number in these types: so a store that never came does not leave the last round's result
+UNWRITTEN = 0xFF  # not a number in these types, so a missing store does not leave the last round's result
 READINGS = 2  # kept of each round, so that those of a day still fit
 
 
 @dataclass(slots=True)
 class Way:
-    """One direction: the memory that it moves between, and how many pieces follow those that are timed."""
+    """One direction: its source and target memory, and how many untimed pieces follow the timed ones."""
 
     device: Memory
     host: Memory
@@ -59,12 +59,12 @@ class Way:
 
 
 class Duplex:
-    """Both directions, as work and as what takes its samples."""
+    """Both directions, as work and as its sampler."""
 
     runs = 1
 
     def __init__(self, card: Card, inward: tuple[Memory, Memory], outward: tuple[Memory, Memory]) -> None:
-        """Copy between these memories, each a device's and a host's; all are of one size."""
+        """Copy between these memories, each a device's and a host's, all of one size."""
         self._card, self._side = card, card.another()
         self._start, self._ends, self._last = card.event(), (card.event(), card.event()), card.event()
         self._inward, self._outward = Way(*inward), Way(*outward)
@@ -73,11 +73,11 @@ class Duplex:
 
     @property
     def moved(self) -> int:
-        """The bytes that are timed in one run, in both directions."""
+        """The bytes timed in one run, in both directions."""
         return 2 * PIECES * self._size
 
     def run(self) -> None:
-        """Enqueue the pieces of both directions, and have the usual stream wait for the other one's."""
+        """Enqueue the pieces of both directions, and make the default stream wait for the other one."""
         card, side = self._card, self._side
         card.record(self._start)
         side.wait(self._start)
@@ -93,7 +93,7 @@ class Duplex:
         card.after(self._last)
 
     def balance(self) -> None:
-        """Run, and give the faster direction so many pieces more that it outlasts the slower one."""
+        """Run, and give the faster direction enough extra pieces to outlast the slower one."""
         self.run()
         self._card.wait(self._last, WAIT)
         inward, outward = self.rates()
@@ -101,27 +101,27 @@ class Duplex:
         self._inward.more, self._outward.more = (more, 1) if inward > outward else (1, more)
 
     def rates(self) -> tuple[float, float]:
-        """Return the bytes a second of each direction in the last run, from the common start to its own end."""
+        """Return the bytes per second of each direction in the last run, from the common start to its own end."""
         for event in self._ends:
             self._card.wait(event, WAIT)
         first, second = (max(self._card.seconds(self._start, end), 1e-9) for end in self._ends)
         return PIECES * self._size / first, PIECES * self._size / second
 
     def take(self, timer: Timer) -> Train:
-        """Return one sample: the seconds in which both directions move what is timed, each at its own rate."""
+        """Return one sample: the seconds in which both directions move the timed bytes, each at its own rate."""
         train = timer.train(self.run, 1)
         self._seen.append(self.rates())
         return Train(self.moved / sum(self._seen[-1]), train.clock_mhz)
 
     def told(self) -> Mapping[str, object]:
-        """Return the middle of each direction's rates."""
+        """Return the median of each direction's rates."""
         inward, outward = (median(rates) / 1e9 for rates in zip(*self._seen, strict=True))
         return {"h2d_gb_s": round(inward, 2), "d2h_gb_s": round(outward, 2)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
-    """Room for many results one behind the other, what makes each of them, and the one that they must be."""
+    """Consecutive memory for many results, the function that makes each, and the expected result."""
 
     lab: Lab
     load: Load
@@ -129,11 +129,11 @@ class Ring:
     runs: tuple[Callable[[], None], ...]
 
     def sums(self) -> tuple[tuple[int, int], ...]:
-        """Return the sums over the operands and over the first result."""
+        """Return the sums over the operands and the first result."""
         return tuple(self.lab.sums(one) for one in (*self.load.data, self.load.result))
 
     def compare(self, count: int) -> tuple[int, int, int | None]:
-        """Return how many bits and words of so many results are wrong, and at which byte the first is."""
+        """Return how many bits and words of the results are wrong, and the offset of the first wrong byte."""
         each = self.load.size // UNIT
         units, apart = ctypes.c_uint64(count * each), ctypes.c_uint64(each)
         with self.lab.memory(FOUND.size) as found:
@@ -144,7 +144,7 @@ class Ring:
         return bits, words, None if first == NONE else first * UNIT
 
     def pattern(self, number: int) -> int:
-        """Write a pattern over the whole memory, and return how many units of 16 bytes do not hold it."""
+        """Write a pattern over the whole memory, and return how many units of 16 bytes differ from it."""
         seed, factor = (ctypes.c_uint32(word) for word in PATTERNS[number % len(PATTERNS)])
         units, blocks = ctypes.c_uint64(self.memory.size // UNIT), 8 * self.lab.multiprocessors
         with self.lab.memory(8) as count:
@@ -157,7 +157,7 @@ class Ring:
 
 
 def burn(desk: Desk, seconds: float) -> None:
-    """Load the GPU for so many seconds, and say how each round went; raises where it cannot, or where all is wrong."""
+    """Load the GPU for this many seconds, and report each round; raises if it cannot, or if everything is wrong."""
     desk.outlet.say("at", ID)
     dtype = next(dtype for least, dtype in DTYPES if desk.lab.capability >= least)
     bench = next(bench for bench in suite.listed() if bench.id == f"gemm.{dtype}")
@@ -178,7 +178,7 @@ def burn(desk: Desk, seconds: float) -> None:
 
 
 def _told(desk: Desk, ring: Ring, runs: int, until: float, steps: float) -> dict[str, Any]:
-    """Go one round, and give what the card did meanwhile and what was wrong."""
+    """Run one round, and return the card's telemetry and the errors."""
     begun, before = time.monotonic(), desk.watch.counters()
     desk.watch.forget(begun)
     trains, rests = _round(desk, ring, runs, until, steps)
@@ -198,7 +198,7 @@ def _told(desk: Desk, ring: Ring, runs: int, until: float, steps: float) -> dict
 
 
 def _ring(lab: Lab, jobs: list[Job], stack: ExitStack) -> tuple[Job, Ring]:
-    """Take the memory for the first way that gives the same right product again; raises ArithmeticError for none."""
+    """Allocate the memory with the first way that reproduces the right product; raises ArithmeticError for none."""
     free = lab.free()
     wrong: str | None = None
     memory: Memory | None = None
@@ -220,9 +220,9 @@ def _ring(lab: Lab, jobs: list[Job], stack: ExitStack) -> tuple[Job, Ring]:
 
 
 def _round(desk: Desk, ring: Ring, runs: int, until: float, steps: float) -> tuple[list[tuple[int, Train]], int]:
-    """Fill the ring once, or as far as the time goes; give the trains with the products in each, and the load steps.
+    """Fill the ring once, or as time allows; return the trains with their product counts, and the load steps.
 
-    From ``steps`` on the load comes in steps, from rest to full and back: power supplies and regulators fail there.
+    From ``steps`` on the load goes in steps from idle to full and back, where power supplies and regulators fail.
     """
     ring.lab.clear(ring.memory, byte=UNWRITTEN)
     taken: list[tuple[int, Train]] = []
@@ -240,7 +240,7 @@ def _round(desk: Desk, ring: Ring, runs: int, until: float, steps: float) -> tup
 
 
 def _in_turn(runs: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """Return a function that runs the next of these each time, round and round."""
+    """Return a function that runs the next of these each time, cyclically."""
     turns = cycle(runs)
 
     def run() -> None:

@@ -1,7 +1,7 @@
-"""Calls of the driver in loops that run in C, with arguments made beforehand: what the host's side of a work costs.
+"""Calls of the driver in C loops, with prepared arguments: the host's cost of an operation.
 
-What Python adds to each call is measured by the same loop over a function that does nothing, and taken off. The calls
-hold Python's lock, so that no other thread of ours comes between.
+Python's overhead per call is measured with the same loop over an empty function, and subtracted. The calls hold
+Python's lock, so that no other thread of ours interferes.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ Given = tuple[Any, ...]
 
 
 class RefusedError(Exception):
-    """The driver refused a call."""
+    """The driver returned an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calls:
-    """Some functions of the driver, called one after another with these arguments, again and again."""
+    """Functions of the driver, called repeatedly in turn with these arguments."""
 
     steps: Sequence[tuple[str, Given]]
     kept: object = None  # what must live as long as its address among the arguments
 
     def __call__(self, count: int) -> None:
-        """Call them so many times; raises RefusedError with the first error."""
+        """Call them this many times; raises RefusedError with the first error."""
         if code := _loop(self._functions, [given for _, given in self.steps], count):
             raise RefusedError(f"{' and '.join(name for name, _ in self.steps)} answered {code}")
 
     def idle(self, count: int) -> float:
-        """Return the seconds that Python alone takes for so many."""
+        """Return the seconds that Python alone needs for this many calls."""
         begun = time.perf_counter()
         _loop([_nothing()] * len(self.steps), [given for _, given in self.steps], count)
         return time.perf_counter() - begun
@@ -52,19 +52,19 @@ class Calls:
 
 
 def _loop(functions: Sequence[Any], given: Sequence[Given], count: int) -> int:
-    """Call functions in turn, so many rounds, without a line of Python between; give the first answer but nought."""
+    """Call functions in turn for this many rounds, without Python code in between; return the first error code."""
     each = [starmap(function, repeat(one, count)) for function, one in zip(functions, given, strict=True)]
     return next(filter(None, map(next, cycle(each))), 0)
 
 
 def _nothing() -> Any:  # noqa: ANN401 - a function of the C library
-    function = ctypes.PyDLL(None).abs  # it looks at its first argument alone, and the caller removes them all
+    function = ctypes.PyDLL(None).abs  # it reads only its first argument, and the caller removes them all
     function.restype = None
     return function
 
 
 def launches(function: int, arguments: Sequence[ctypes._SimpleCData[Any]], stream: int) -> Calls:
-    """Return the launch of a kernel in one block of one thread."""
+    """Return the launch of a kernel with one block of one thread."""
     held = [ctypes.cast(ctypes.pointer(argument), ctypes.c_void_p) for argument in arguments]
     table = (ctypes.c_void_p * len(held))(*held)
     one, none = ctypes.c_uint(1), ctypes.c_uint(0)
@@ -73,7 +73,7 @@ def launches(function: int, arguments: Sequence[ctypes._SimpleCData[Any]], strea
 
 
 def pooled(size: int, stream: int) -> Calls:
-    """Return an asynchronous allocation of so many bytes from the device's pool, and its return."""
+    """Return an asynchronous allocation of this many bytes from the device's pool, and its release."""
     at, ordered = ctypes.c_uint64(0), ctypes.c_void_p(stream)
     take = ("cuMemAllocAsync", (ctypes.byref(at), ctypes.c_size_t(size), ordered))
     return Calls(steps=[take, ("cuMemFreeAsync", (at, ordered))])
@@ -81,7 +81,7 @@ def pooled(size: int, stream: int) -> Calls:
 
 @contextmanager
 def captured(enqueue: Callable[[], None], stream: int) -> Iterator[Calls]:
-    """Yield the replay of a graph of what this enqueues."""
+    """Yield the replay of a graph of the work that this enqueues."""
     library, ready = ctypes.CDLL(LIBRARY), ctypes.c_void_p()
     with graph_of(library, enqueue, stream) as graph:
         try:
@@ -94,7 +94,7 @@ def captured(enqueue: Callable[[], None], stream: int) -> Iterator[Calls]:
 
 @contextmanager
 def graph_of(library: ctypes.CDLL, enqueue: Callable[[], None], stream: int) -> Iterator[ctypes.c_void_p]:
-    """Yield the graph of what this enqueues, which is not run; raises RefusedError where the driver refuses."""
+    """Yield the graph of the work that this enqueues, without running it; raises RefusedError on an error."""
     ordered, graph = ctypes.c_void_p(stream), ctypes.c_void_p()
     must(library, "cuStreamBeginCapture_v2", ordered, ctypes.c_int(THIS_THREAD))
     try:
@@ -108,7 +108,7 @@ def graph_of(library: ctypes.CDLL, enqueue: Callable[[], None], stream: int) -> 
 
 
 def must(library: ctypes.CDLL, name: str, *given: object) -> None:
-    """Call a function of the driver; raises RefusedError where it has none of this name, or answers an error."""
+    """Call a driver function; raises RefusedError if it is missing or returns an error."""
     try:
         code = getattr(library, name)(*given)
     except AttributeError as error:
@@ -118,21 +118,21 @@ def must(library: ctypes.CDLL, name: str, *given: object) -> None:
 
 
 class Slope:
-    """Takes samples of what a call costs: what twice as many take longer, ``count`` and twice ``count`` of them.
+    """Samples the cost of a call as the extra time of twice as many: ``count`` and twice ``count`` calls.
 
-    So many as ``queued`` can lie behind the closed gate: with them the GPU's own part is known. What is dearer, the
-    host's call or the GPU's part, is what such a call costs in a program that makes one after another.
+    Up to ``queued`` calls fit behind the closed gate, which shows the GPU's own part. The larger of the host's and the
+    GPU's part is what such a call costs in a program that makes one after another.
     """
 
     def __init__(self, calls: Calls, *, count: int, operations: int = 1, queued: int = 0) -> None:
-        """Take these calls, each of which is so many operations."""
+        """Sample these calls, each of which is this many operations."""
         self.runs = count
         self._calls, self._operations, self._queued = calls, operations, queued
         self._gpu: float | None = None
         self._python: list[float] = []
 
     def take(self, timer: Timer) -> Train:
-        """Return one sample: the seconds of one call, without Python's part."""
+        """Return one sample: the seconds of one call, without Python's overhead."""
         if self._gpu is None:
             timer.first(lambda: self._calls(2 * self.runs))
             self._gpu = self._ready(timer) if self._queued else 0.0
@@ -142,13 +142,13 @@ class Slope:
         return Train(max(host, self._gpu, 1e-12), many.clock_mhz)
 
     def told(self) -> Mapping[str, object]:
-        """Return what belongs to the method: what Python and the GPU took for an operation, in microseconds."""
+        """Return details for the method: Python's and the GPU's time per operation, in microseconds."""
         python = round(median(self._python) * 1e6 / self._operations, 4)
         gpu = {"gpu_us": round(self._gpu * 1e6 / self._operations, 4)} if self._gpu else {}
         return {"calls": [self.runs, 2 * self.runs], "python_us": python, **gpu}
 
     def _ready(self, timer: Timer) -> float:
-        """Return what a call takes of the GPU when all lie ready behind the gate; nought where the gate gave up."""
+        """Return the GPU time of a call when all are queued behind the gate; zero if the gate timed out."""
         half = self._queued // 2
         few, many = (_burst(timer, self._calls, count) for count in (half, 2 * half))
         return (many.seconds - few.seconds) / half if timer.gated else 0.0

@@ -7,7 +7,7 @@ differences between drivers and bindings, each tried against a stand-in driver: 
 (cuda.core's own ways go through the runtime, or through NVML, which knows nothing of CUDA_VISIBLE_DEVICES).
 """
 
-# cuda.core chooses its modules by the CUDA version when it is imported: no type checker sees through that.
+# cuda.core chooses its modules by the CUDA version when imported, which type checkers cannot follow.
 # pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ NOT_FOUND = "CUDA_ERROR_NOT_FOUND"
 
 
 class CudaError(Exception):
-    """The driver refused a call."""
+    """The driver returned an error."""
 
 
 class HungError(Exception):
-    """The GPU did not finish what it was given in the time that it had."""
+    """The GPU did not finish its work in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Some memory that the GPU can reach. Pinned memory has the same address on the host."""
+    """Memory that the GPU can access. Pinned memory has the same address on the host."""
 
     address: int
     size: int
@@ -75,7 +75,7 @@ def devices() -> list[dict[str, Any]]:
 
 
 def _must(code: Any, *answer: Any) -> tuple[Any, ...]:  # noqa: ANN401 - what the bindings answer has no types
-    """Return the answer of a call of the driver; raises CudaError with the name of its error where it has one."""
+    """Return the result of a driver call; raises CudaError with the name of its error."""
     if int(code):
         raise CudaError(f"{code.name}")
     return answer
@@ -100,10 +100,10 @@ def _row(device: Device, cuda: str) -> dict[str, Any]:
 
 
 class Card:
-    """One GPU made current, with a stream of its own."""
+    """One GPU made current, with its own stream."""
 
     def __init__(self, ordinal: int, library: str | None = None) -> None:
-        """Open the GPU with this CUDA ordinal; beside ``library`` a compiler of kernels is looked for first."""
+        """Open the GPU with this CUDA ordinal; a kernel compiler is searched for beside ``library`` first."""
         self.ordinal = ordinal
         self._device = Device(ordinal)
         self._device.set_current()
@@ -122,7 +122,7 @@ class Card:
 
     @property
     def stream(self) -> int:
-        """The handle of the stream, for a library of NVIDIA's."""
+        """The handle of the stream, for NVIDIA's libraries."""
         return int(self._stream.handle)
 
     @property
@@ -131,18 +131,18 @@ class Card:
         return str(_row(self._device, "")["pci"])
 
     def free(self) -> tuple[int, int]:
-        """Return the bytes of device memory that are free, and of all."""
+        """Return the free and total bytes of device memory."""
         free, total = _must(*driver.cuMemGetInfo())
         return int(free), int(total)
 
     @contextmanager
     def memory(self, size: int) -> Iterator[Memory]:
-        """Yield so many bytes of device memory, and take them back afterwards."""
+        """Yield this many bytes of device memory, and free them afterwards."""
         yield from self._lend(self._device.allocate(size, stream=self._stream), size)
 
     @contextmanager
     def pinned(self, size: int) -> Iterator[Memory]:
-        """Yield so many bytes of pinned host memory, and take them back afterwards."""
+        """Yield this many bytes of pinned host memory, and free them afterwards."""
         yield from self._lend(self._pinned.allocate(size), size)
 
     def _lend(self, buffer: Buffer, size: int) -> Iterator[Memory]:
@@ -153,7 +153,7 @@ class Card:
             buffer.close()
 
     def kernel(self, file: str, name: str) -> Kernel:
-        """Return a kernel by the name of its file and its own, compiled for this GPU where the driver takes that."""
+        """Return a kernel by file and function name, compiled for this GPU if the driver accepts that."""
         if file not in self._code:
             self._take(file, self._kernels.code(file))
         code, held = self._code[file]
@@ -166,7 +166,7 @@ class Card:
             return self._code[file][1].get_kernel(name)
 
     def has(self, file: str, name: str) -> bool:
-        """Tell whether there is such a kernel: some are for newer architectures alone."""
+        """Return whether this kernel exists: some are only for newer architectures."""
         try:
             self.kernel(file, name)
         except Exception as error:
@@ -176,7 +176,7 @@ class Card:
         return True
 
     def how(self, file: str) -> str:
-        """Return in words how the kernels of a file came about."""
+        """Return in words how a file's kernels were compiled."""
         return self._code[file][0].how if file in self._code else "not loaded"
 
     def _take(self, file: str, code: Code) -> None:
@@ -205,45 +205,45 @@ class Card:
         return lambda: enqueue(where, config, kernel, *arguments)
 
     def allocate(self, size: int) -> int:
-        """Return the address of so many bytes of device memory, in the order of the stream where there are pools."""
+        """Return the address of newly allocated device memory, in stream order if pools are supported."""
         take = driver.cuMemAllocAsync(size, self.stream) if self.has_pools else driver.cuMemAlloc(size)
         (address,) = _must(*take)
         return int(address)
 
     def release(self, address: int) -> None:
-        """Take back what was allocated by its address."""
+        """Free an allocation by its address."""
         _must(*(driver.cuMemFreeAsync(address, self.stream) if self.has_pools else driver.cuMemFree(address)))
 
     def spoil(self, address: int, size: int) -> None:
-        """Enqueue the filling of so many bytes with ones: what is not written after this is no number."""
+        """Enqueue filling bytes with ones, so that anything not overwritten is not a number."""
         _must(*driver.cuMemsetD8Async(address, 0xFF, size, self.stream))
 
     def copy(self, to: Memory, source: Memory) -> None:
-        """Enqueue a copy between two memories of one size, whichever sides they are on."""
+        """Enqueue a copy between two memories of one size, on either side."""
         source.buffer.copy_to(to.buffer, stream=self._stream)
 
     def fill(self, to: Memory, byte: int) -> None:
-        """Enqueue the filling of a memory with one byte."""
+        """Enqueue filling a memory with one byte value."""
         to.buffer.fill(byte, stream=self._stream)
 
     def another(self) -> Stream:
-        """Return a second stream, for what goes on beside the first."""
+        """Return a second stream, for concurrent work."""
         return self._device.create_stream()
 
     def to_device(self, to: int, source: int, size: int, stream: Stream | None = None) -> None:
-        """Enqueue a copy of so many bytes from an address of the host, pinned or not, to one of the device."""
+        """Enqueue a copy of this many bytes from a host address, pinned or not, to a device address."""
         _must(*driver.cuMemcpyHtoDAsync(to, source, size, int((stream or self._stream).handle)))
 
     def to_host(self, to: int, source: int, size: int, stream: Stream | None = None) -> None:
-        """Enqueue a copy of so many bytes from an address of the device to one of the host, pinned or not."""
+        """Enqueue a copy of this many bytes from a device address to a host address, pinned or not."""
         _must(*driver.cuMemcpyDtoHAsync(to, source, size, int((stream or self._stream).handle)))
 
     def settle(self) -> None:
-        """Wait until all that was enqueued is done, without a limit: what was enqueued has come to its end before."""
+        """Wait for all enqueued work, without a limit, since it is known to finish."""
         self._stream.sync()
 
     def after(self, event: Event) -> None:
-        """Have all that is enqueued from now on wait for an event of another stream."""
+        """Make all work enqueued from now on wait for an event of another stream."""
         self._stream.wait(event)
 
     def function(self, file: str, name: str) -> int:
@@ -253,11 +253,11 @@ class Card:
 
     @property
     def has_pools(self) -> bool:
-        """Whether memory can be allocated in the order of a stream."""
+        """Whether memory can be allocated in stream order."""
         return bool(self._device.properties.memory_pools_supported)
 
     def event(self) -> Event:
-        """Return a new event that takes the time."""
+        """Return a new timing event."""
         return self._device.create_event(EventOptions(timing_enabled=True))
 
     def record(self, event: Event) -> None:
@@ -265,7 +265,7 @@ class Card:
         self._stream.record(event)
 
     def wait(self, event: Event, seconds: float) -> None:
-        """Wait until the GPU has come past an event; raises HungError where that takes longer."""
+        """Wait until the GPU has passed an event; raises HungError if that takes too long."""
         late = time.monotonic() + seconds
         while not event.is_done:
             if time.monotonic() > late:
@@ -273,7 +273,7 @@ class Card:
             time.sleep(POLL)
 
     def seconds(self, begin: Event, end: Event) -> float:
-        """Return the time between two events that the GPU has come past."""
+        """Return the time between two events that the GPU has passed."""
         milliseconds = ctypes.c_float()
         code = self._elapsed(ctypes.byref(milliseconds), int(begin.handle), int(end.handle))
         if code:
@@ -281,14 +281,14 @@ class Card:
         return milliseconds.value / 1000
 
     def bytes_of(self, memory: Memory, offset: int, size: int) -> bytes:
-        """Return some bytes of a device memory, once all that was enqueued is done."""
+        """Return bytes of a device memory, after all enqueued work."""
         self._stream.sync()
         held = ctypes.create_string_buffer(size)
         _must(*driver.cuMemcpyDtoH(ctypes.addressof(held), memory.address + offset, size))
         return held.raw
 
     def put(self, memory: Memory, data: bytes) -> None:
-        """Put some bytes at the beginning of a device memory, once all that was enqueued is done."""
+        """Write bytes to the beginning of a device memory, after all enqueued work."""
         with self.pinned(len(data)) as held:
             ctypes.memmove(held.address, data, len(data))
             _must(*driver.cuMemcpyAsync(memory.address, held.address, len(data), self.stream))

@@ -1,4 +1,4 @@
-"""What a verdict on one figure rests on: its samples with median and spread, its case, and what a reason is."""
+"""What the rating of one figure rests on: its samples with median and spread, its case, and the reasons."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ USUAL = {
     "compute.fp16": 0.60,
     "compute.bf16": 0.60,
 }
-CLEARLY = 0.95  # of what is usual: below that a figure is low
-SLOWER = 0.95  # of the highest clock: below that the clock was held back
-CLOCKED = {"compute", "smem", "l2"}  # limits that live by the clock of the multiprocessors
+CLEARLY = 0.95  # of the usual figure: a lower one is low
+SLOWER = 0.95  # of the highest clock: a lower one was held back
+CLOCKED = {"compute", "smem", "l2"}  # limits that depend on the multiprocessor clock
 
 
 class Weight(str, Enum):
-    """What a reason does to the verdict.
+    """How a reason affects the rating.
 
-    One that explains is the card's ordinary state: the figure is held against the clock or link that it had. A fault
-    is not: then it is held against the best that the card could do. A doubt is of the limit, and ends the comparison.
+    One that explains is the card's normal state: the figure is compared with the limit at its clock or link. A fault is
+    not: it is compared with the card's best. A doubt concerns the limit, and ends the comparison.
     """
 
     EXPLAINS = "explains"
@@ -56,7 +56,7 @@ class Weight(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing to say of a figure, with its evidence, and what to do about it."""
+    """One reason for a figure, with its evidence and remedy."""
 
     text: str
     weight: Weight
@@ -65,7 +65,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Everything that a verdict on one figure rests on."""
+    """Everything that the rating of one figure rests on."""
 
     bench: str
     limit: str
@@ -85,59 +85,59 @@ class Case:
 
     @property
     def ratio(self) -> float | None:
-        """The part of the limit that was reached."""
+        """The share of the limit that was reached."""
         return self._part_of(self.ceiling.best)
 
     @property
     def ratio_held(self) -> float | None:
-        """The part of the limit at the clock, or over the link, that was held meanwhile."""
+        """The share of the limit at the clock or link held meanwhile."""
         return self._part_of(self.ceiling.held) if self.ceiling.held else self.ratio
 
     @property
     def usual(self) -> float:
-        """The least part of the limit that a sound card reaches."""
+        """The minimum share of the limit that a healthy card reaches."""
         rows = self.architecture.efficiency if self.architecture else {}
         known = rows.get(self.bench) or rows.get(self.limit)
         return known[0] if known else USUAL.get(self.bench, USUAL.get(self.limit, 0.0))
 
     @property
     def low(self) -> bool:
-        """Whether the figure is clearly under what is usual, whatever the reason."""
+        """Whether the figure is clearly below the usual one, for whatever reason."""
         return self.ratio is not None and self.ratio < CLEARLY * self.usual
 
     @property
     def clock_held_back(self) -> bool:
-        """Whether the clock stayed clearly under its highest in a benchmark that lives by the clock."""
+        """Whether the clock stayed clearly below its maximum in a benchmark that depends on it."""
         held, best = self.telemetry.clocks.held, self.device.clock_mhz
         return bool(self.kind in CLOCKED and held and best and held < SLOWER * best)
 
     @property
     def at_clock(self) -> str:
-        """The clock that was held, in words."""
+        """The clock held, in words."""
         return f"{self.telemetry.clocks.held:.0f} of {self.device.clock_mhz:.0f} MHz held"
 
     def _part_of(self, limit: float | None) -> float | None:
-        """Return the part of a limit; of a time it is the limit that is the smaller."""
+        """Return the share of a limit; for a time, the limit is the smaller number."""
         if not limit or not self.figures.median:
             return None
         return limit / self.figures.median if self.unit in TIMES else self.figures.median / limit
 
 
-CONFIDENCE, NORMAL = 0.95, 0.98  # and half the deviations of a normal distribution that hold so much of it
-MANY = 1000  # samples: from there on the binomial distribution is as good as normal, and dear to add up
+CONFIDENCE, NORMAL = 0.95, 0.98  # and half the deviations of a normal distribution that contain this share
+MANY = 1000  # samples from which the binomial distribution is close to normal, and costly to add up
 WIDTH = 0.005  # half the interval over the median: what counts as settled
-FINE = 0.0025  # and what sampling goes on for while there is time: two runs of it differ by less than 1 %
-DRIFT = 0.01  # first third to last third: what counts as wandering
-LEAST = 6  # with fewer samples the interval of the median has less than 95 %, however close they are
-AGREE = 0.01  # of the median: runs that are further apart than that are not steady
+FINE = 0.0025  # the target while time remains: two runs of it differ by less than 1 %
+DRIFT = 0.01  # first third to last third: what counts as drifting
+LEAST = 6  # with fewer samples the median's interval covers less than 95 %, however close they are
+AGREE = 0.01  # of the median: runs further apart are not steady
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Samples in a few numbers. ``interval`` holds the true median with 95 % confidence; ``drift`` is relative.
+    """Statistics of samples. ``interval`` contains the true median with 95 % confidence; ``drift`` is relative.
 
-    ``enough`` tells whether there are so many samples that the interval can mean what it says.
+    ``enough`` says whether there are enough samples for the interval.
     """
 
     median: float
@@ -150,12 +150,12 @@ class Spread:
 
     @property
     def told(self) -> dict[str, Any]:
-        """The numbers that a result has too, by their names there."""
+        """The numbers that are also fields of a result, by name."""
         return {one: getattr(self, one) for one in ("median", "p05", "p95", "interval", "steady", "drift")}
 
 
 def spread(samples: Sequence[float]) -> Spread:
-    """Return the statistics of samples, of which there must be at least one; they are in the order of their taking."""
+    """Return the statistics of at least one sample, in measurement order."""
     ordered = sorted(samples)
     return Spread(
         median=quantile(ordered, 0.5),
@@ -169,7 +169,7 @@ def spread(samples: Sequence[float]) -> Spread:
 
 
 def settled(samples: Sequence[float], width: float = WIDTH) -> bool:
-    """Tell whether the median is known to this part of it, half a percent unless asked otherwise."""
+    """Return whether the median is known to this precision, half a percent by default."""
     if len(samples) < LEAST:
         return False
     ordered = sorted(samples)
@@ -178,7 +178,7 @@ def settled(samples: Sequence[float], width: float = WIDTH) -> bool:
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
-    """Return the value below which this part of the ordered samples lies, between two of them by proportion."""
+    """Return the quantile of ordered samples, interpolated linearly."""
     place = part * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
@@ -197,7 +197,7 @@ def interval(ordered: Sequence[float]) -> tuple[float, float]:
 
 
 def drift(samples: Sequence[float]) -> float:
-    """Return the change from the median of the first third to that of the last, relative to the median of all."""
+    """Return the change from the median of the first third to that of the last, relative to the overall median."""
     third = len(samples) // 3
     middle = quantile(sorted(samples), 0.5)
     if not third or not middle:
@@ -208,7 +208,7 @@ def drift(samples: Sequence[float]) -> float:
 
 @cache
 def _left_out(count: int) -> int:
-    """Return how many samples at each end may be left out and the rest still hold the median with our confidence."""
+    """Return how many samples can be dropped at each end with the rest still covering the median."""
     if count > MANY:
         return int((count - 1) / 2 - NORMAL * sqrt(count))
     out, ways, tail = 0, 1, 1
@@ -222,7 +222,7 @@ def _left_out(count: int) -> int:
 
 
 def merged(results: Sequence[Result]) -> tuple[Result, ...]:
-    """Return one result for each benchmark and GPU, in the order in which they came first."""
+    """Return one result for each benchmark and GPU, in order of first occurrence."""
     groups: dict[tuple[str, int | None, tuple[int, ...]], list[Result]] = {}
     for result in results:
         groups.setdefault((result.id, result.device, result.gpus), []).append(result)
@@ -230,7 +230,7 @@ def merged(results: Sequence[Result]) -> tuple[Result, ...]:
 
 
 def _one(group: Sequence[Result]) -> Result:
-    """Join the runs of one figure; a run that failed is the answer of all, one that was skipped is none."""
+    """Merge the runs of one figure; a failed run decides, a skipped one does not count."""
     failed = next((one for one in group if one.verdict is Mark.FAILED), None)
     known = [(one.value, one) for one in group if one.value is not None]
     if failed or not known:
@@ -241,7 +241,7 @@ def _one(group: Sequence[Result]) -> Result:
 
 
 def _joined(middle: Result, runs: Sequence[Result], values: tuple[float, ...]) -> Result:
-    """Return the run in the middle with the figures of all; its verdict is the worst of theirs."""
+    """Return the median run with the figures of all; its rating is the worst of theirs."""
     samples = tuple(sample for one in runs for sample in one.samples)
     whole, value = spread(samples), median(values)
     apart = (max(values) - min(values)) / value if value else 0.0
@@ -266,7 +266,7 @@ def _joined(middle: Result, runs: Sequence[Result], values: tuple[float, ...]) -
 
 
 def _scaled(middle: Result, ratio: float | None, value: float) -> float | None:
-    """Return the part of the limit for the median of all runs, as that of the one in the middle is known."""
+    """Return the share of the limit for the median of all runs, scaled from the median run's."""
     if ratio is None or not middle.value or not value:
         return None
     return ratio * (middle.value / value if middle.lower_is_better else value / middle.value)

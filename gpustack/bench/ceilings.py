@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpustack.model.bench import Device, Link
 
-# GT/s a lane and the part of the bits that is data: 8b/10b, then 128b/130b, then FLITs of 236 bytes in 256.
+# GT/s per lane and the share of bits that is data: 8b/10b, then 128b/130b, then FLITs of 236 bytes in 256.
 # Source: PCI Express Base Specification 6.0, "Physical Layer Logical Block".
 PCIE = {
     1: (2.5, 0.8),
@@ -19,8 +19,8 @@ PCIE = {
     5: (32.0, 128 / 130),
     6: (64.0, 236 / 256),
 }
-# Bytes round each payload: header, sequence number, check. Writes by the GPU carry a longer header than the completions
-# with which the host answers its reads.
+# Bytes around each payload: header, sequence number, check. Writes by the GPU have a longer header than the completions
+# by which the host answers its reads.
 WRITE_OVERHEAD = 24
 COMPLETION_OVERHEAD = 20
 USUAL_PAYLOAD = 256
@@ -38,7 +38,7 @@ GIGA = 1e9
 # NVML tells the rate at which a link signals, and this part of it is data: the datasheets state 25 GB/s a link and
 # direction for V100 (6 links, 300 GB/s both ways) and H100 (18, 900), and 50 for B200 (18, 1800). A100's 25000 is data.
 SIGNALLED = {25781: 32 / 33, 26562: 16 / 17, 53125: 16 / 17}
-NEAR = 2  # megabytes a second: how NVML rounds
+NEAR = 2  # megabytes per second, NVML's rounding
 BETWEEN_WITHOUT = {
     "latency": "none: it depends on the path through the links",
     "refused": "none: the driver copies through the host's memory, since peer access is refused",
@@ -46,14 +46,14 @@ BETWEEN_WITHOUT = {
 }
 UNKNOWN = "none: NVML reports no NVLinks from each of these GPUs to all others, and NCCL chooses the path"
 EVERY = "p2p.every"
-LARGE = 1 << 30  # bytes: below that the start of a sum counts, and a part of the limit means nothing
+LARGE = 1 << 30  # bytes: below that a sum's startup dominates, and a share of the limit is meaningless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """A limit in the unit of the figure: at the card's best, at the clock or link held meanwhile, and where it is from.
+    """A limit in the figure's unit: at the card's best, at the clock or link held meanwhile, and its source.
 
-    ``best`` is None where the card does not tell enough, and ``source`` then says what is missing.
+    ``best`` is None if the card does not report enough, and ``source`` then says what is missing.
     """
 
     best: float | None
@@ -62,7 +62,7 @@ class Ceiling:
 
 
 def memory(device: Device, held_mhz: float | None) -> Ceiling:
-    """Return the limit of the device memory: two transfers a clock over the whole width of the bus, in GB/s."""
+    """Return the device memory's limit: two transfers per clock over the whole bus width, in GB/s."""
     clock, bits = device.memory_clock_mhz, device.bus_bits
     if not clock or not bits:
         return Ceiling(best=None, held=None, source="the card does not report its memory clock and bus width")
@@ -94,7 +94,7 @@ def pcie(link: Link, payload: int | None, *, overhead: int) -> Ceiling:
 
 
 def link(seen: Link, payload: int | None, which: str) -> Ceiling:
-    """Return the limit of a direction of the link, h2d or d2h, or of both at once, bidir: their sum."""
+    """Return the limit of the link in direction h2d or d2h, or of both at once, bidir: their sum."""
     inward = pcie(seen, payload, overhead=COMPLETION_OVERHEAD)
     outward = pcie(seen, payload, overhead=WRITE_OVERHEAD)
     if which != "bidir" or inward.best is None or outward.best is None:
@@ -114,7 +114,7 @@ def shared(device: Device, held_mhz: float | None) -> Ceiling:
 
 
 def level2(device: Device, bytes_a_clock: float | None, held_mhz: float | None) -> Ceiling:
-    """Return the limit of the second-level cache in GB/s: its own where a row states it, else what it can give."""
+    """Return the limit of the second-level cache in GB/s: its own if a row states it, else its maximum throughput."""
     units, clock = device.multiprocessors, device.clock_mhz
     if not bytes_a_clock or not units or not clock:
         why = "assumed: no row states the bandwidth of this architecture's cache"
@@ -139,7 +139,7 @@ def _clocked(device: Device, held_mhz: float | None, each: float, what: str) -> 
 
 
 def compute(device: Device, rates: Mapping[str, float], dtype: str, held_mhz: float | None) -> Ceiling:
-    """Return the limit of matrix products: multiprocessors x operations a clock x clock, in TFLOP/s."""
+    """Return the limit of matrix products: multiprocessors x operations per clock x clock, in TFLOP/s."""
     rate, units, clock = rates.get(dtype), device.multiprocessors, device.clock_mhz
     if not rate:
         source = f"no row states the {dtype} rate of compute capability {device.compute_capability}"
@@ -156,7 +156,7 @@ def compute(device: Device, rates: Mapping[str, float], dtype: str, held_mhz: fl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The links of one GPU: how many, how many are up, MB/s of one, and how many go straight to each other GPU."""
+    """One GPU's links: how many, how many are up, MB/s of one, and how many go directly to each other GPU."""
 
     gpu: int
     links: int
@@ -166,15 +166,15 @@ class End:
 
 
 def ends(method: Mapping[str, Any]) -> tuple[End, ...]:
-    """Return the ends that a method tells of; none where NVML told nothing."""
+    """Return the link ends in a method's details; none if NVML reported nothing."""
     told = method.get("nvlinks")
     return tuple(End(**one) for one in told) if isinstance(told, Sequence) and not isinstance(told, str) else ()
 
 
 def limit(kind: str, method: Mapping[str, Any], link: Link, payload: int | None) -> tuple[str, Ceiling]:
-    """Return which limit it is, and the limit: of one direction, in GB/s, by the links that there are and that are up.
+    """Return the kind of limit and the limit of one direction, in GB/s, for all links and for those that are up.
 
-    Without NVLinks between two GPUs it is that of the PCIe link, and none where the host takes part.
+    Without NVLink between two GPUs it is that of PCIe, and none if the host takes part.
     """
     for name, why in BETWEEN_WITHOUT.items():
         if kind.endswith(f".{name}") or method.get(name):
@@ -196,7 +196,7 @@ def limit(kind: str, method: Mapping[str, Any], link: Link, payload: int | None)
 
 
 def _of_all(known: Sequence[End]) -> Ceiling:
-    """Return the limit of all GPUs writing to all others at once: everybody's links, those to a switch or to others."""
+    """Return the limit of all GPUs writing to all others at once: each one's links to a switch or to the others."""
     if not known or not all(end.up and end.mb_s for end in known):
         return Ceiling(best=None, held=None, source=UNKNOWN)
     used = [sum(end.straight.values()) or end.links for end in known]
@@ -205,7 +205,7 @@ def _of_all(known: Sequence[End]) -> Ceiling:
 
 
 def _straight(known: Sequence[End]) -> int | None:
-    """Return how many links go from one of two GPUs to the other, where they go there without a switch."""
+    """Return how many links connect two GPUs directly, without a switch."""
     if len(known) != 2:  # noqa: PLR2004 - a pair
         return None
     return known[0].straight.get(str(known[1].gpu)) or None

@@ -40,20 +40,20 @@ if TYPE_CHECKING:
     from gpustack.bench.telemetry import Telemetry
 
 USUAL, QUICK = Plan(), Plan(warm=0.25, budget=0.16, least=6)
-ABREAST = replace(QUICK, budget=0.4)  # what falls into the time that all share
+ABREAST = replace(QUICK, budget=0.4)  # for what belongs to the time that all share
 VARIANTS, QUICK_VARIANTS = 8, 3
 TRIAL = 0.004  # seconds of the train that compares one way with another
 OUT_OF_MEMORY = ("CUDA_ERROR_OUT_OF_MEMORY", "Failed to allocate memory")  # the second is cuda.core 1.0's
 NO_DRIVER = "there is no NVIDIA driver here: libcuda.so.1 was not found"
-INSTALL = "pip install 'cuda-core>=1.0.1,<2' 'cuda-bindings>=12.9,<14'"  # the extra bench
-BEATS = 20  # of these parts of a benchmark each is reported once
+INSTALL = "pip install 'cuda-core>=1.0.1,<2' 'cuda-bindings>=12.9,<14'"  # the additional bench
+BEATS = 20  # each of these parts of a benchmark is reported once
 
 
 class Outlet:
-    """Where the lines go: standard output as it was, which from now on is standard error for all others."""
+    """The output for lines: the original standard output, which is now standard error for everyone else."""
 
     def __init__(self) -> None:
-        """Take standard output away from libraries that print to it."""
+        """Redirect standard output away from libraries that print to it."""
         self._file: IO[str] = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
         self._part = 0
@@ -65,7 +65,7 @@ class Outlet:
         self._file.flush()
 
     def part(self, done: float) -> None:
-        """Tell how much of the benchmark is done, now and then."""
+        """Report progress of the benchmark now and then."""
         part = int(done * BEATS)
         if part != self._part:
             self.say("part", min(1.0, done))
@@ -74,7 +74,7 @@ class Outlet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """One GPU with everything for measuring on it."""
+    """One GPU with everything needed to measure it."""
 
     card: Card
     lab: Lab
@@ -86,20 +86,20 @@ class Desk:
 
 
 def main(asked: Mapping[str, Any]) -> None:
-    """Run what the parent asked for: {"gpu", "highest", "names", "company", "quick", "data", "library", "nccl"}.
+    """Run the parent's order: {"gpu", "highest", "names", "company", "quick", "data", "library", "nccl"}.
 
-    Without names, the list of them comes later on standard input, when it is known which GPUs there are.
+    Without names, their list follows on standard input, once the GPUs are known.
     """
     outlet = Outlet()
     with ExitStack() as stack:
         desk = opened(asked, outlet, stack)
         if desk and (last(asked["stress"], desk) if "stress" in asked else run(asked, desk)):
             outlet.say("done", None)
-        os._exit(0)  # the context is not taken apart piece by piece, which would take longer than some benchmarks
+        os._exit(0)  # the context is not torn down piece by piece, which would take longer than some benchmarks
 
 
 def order() -> dict[str, Any]:
-    """Return what the parent says next; ends where it has gone."""
+    """Return the parent's next order; exit if the parent has gone."""
     line = sys.stdin.readline()
     if not line:
         os._exit(1)
@@ -108,14 +108,14 @@ def order() -> dict[str, Any]:
 
 
 def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk | None:
-    """Return everything for measuring on one GPU; where there is none, say why and give None."""
+    """Return everything needed to measure one GPU; if it cannot be opened, report why and return None."""
     devices: list[dict[str, Any]] = []
     try:
         from gpustack.bench import card, routes, telemetry  # noqa: PLC0415 - where the packages are missing, this says so
 
         handles = telemetry.opened()
         devices = card.devices()
-        _, row = (devices[number] for number in (asked["highest"] or 0, asked["gpu"]))  # raises where one is not there
+        _, row = (devices[number] for number in (asked["highest"] or 0, asked["gpu"]))  # raises if one does not exist
         if asked.get("names", ()) is None:
             outlet.say("listed", {"devices": devices})
         if asked.get("spare") and (there_ := telemetry.company(telemetry.parent(handles, row["uuid"])[0])):
@@ -152,7 +152,7 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
 
 
 def run(asked: Mapping[str, Any], desk: Desk) -> bool:
-    """Run every benchmark that was asked for; tell whether the context is still good."""
+    """Run every requested benchmark; return whether the context is still usable."""
     say = desk.outlet.say
     asked = {**asked, **order()} if asked["names"] is None else asked
     benches = suite.picked(asked["names"], asked["company"])
@@ -177,13 +177,13 @@ def run(asked: Mapping[str, Any], desk: Desk) -> bool:
 
 
 def _turn(bench: Bench, desk: Desk) -> bool:
-    """Wait until the parent says to go on; tell whether it is still wanted."""
+    """Wait for the parent's permission; return whether the turn is still wanted."""
     desk.outlet.say("turn", bench.id)
     return bool(order().get("go"))
 
 
 def last(seconds: float, desk: Desk) -> bool:
-    """Load the GPU for so many seconds; tell whether the context is still good."""
+    """Load the GPU for this many seconds; return whether the context is still usable."""
     try:
         burn(desk, seconds)
     except SkipError as skip:
@@ -197,9 +197,9 @@ def last(seconds: float, desk: Desk) -> bool:
 
 
 def measure(bench: Bench, desk: Desk, usual: Plan, start: Callable[[], object] | None = None) -> dict[str, Any]:
-    """Return the samples of one benchmark with all that is needed to judge them; raises where its work is wrong.
+    """Return one benchmark's samples with everything needed to judge them; raises if its work is wrong.
 
-    With ``start`` it is done for a fixed time from then on, as others do the same.
+    With ``start`` it runs for a fixed time from then on, while others do the same.
     """
     begun, timer, watch = time.monotonic(), desk.timer.closed(), desk.watch
     most = bench.budget or usual.warm + usual.budget
@@ -234,19 +234,19 @@ def measure(bench: Bench, desk: Desk, usual: Plan, start: Callable[[], object] |
 
 
 def _between(bench: Bench, desk: Desk) -> dict[str, Any]:
-    """Return what NVML tells of the links between the GPUs of a benchmark that takes several."""
+    """Return NVML's data on the links between the GPUs of a multi-GPU benchmark."""
     return {"nvlinks": desk.routes.ends((desk.lab.gpu, *bench.company))} if bench.company else {}
 
 
 def _gate(job: Job, timer: Timer) -> dict[str, str]:
-    """Say so where the gate gave up in work that should lie behind it."""
+    """Report if the gate timed out in work that should be behind it."""
     return {"gate": "gave up"} if job.gated and not timer.gated else {}
 
 
 def taken(
     job: Job, timer: Timer, plan: Plan, progress: Callable[[float], None], start: Callable[[], object] | None = None
 ) -> tuple[Samples, Mapping[str, object]]:
-    """Return the samples of one way to do a work, and what is only known of it afterwards."""
+    """Return the samples of one way to do a work, and its details known only afterwards."""
     if start:
         return beside(job, timer, plan, start), {}
     if (sampler := job.sampler) is None:
@@ -256,7 +256,7 @@ def taken(
 
 
 def best(jobs: list[Job], timer: Timer, plan: Plan) -> tuple[Job, dict[str, float]]:
-    """Return the fastest of several ways to do a work, and what a short train of each gave (amount a second)."""
+    """Return the fastest of several ways to do a work, and the result of a short train of each (amount per second)."""
     if len(jobs) == 1:
         return jobs[0], {}
     tried: dict[str, float] = {}
@@ -274,7 +274,7 @@ def best(jobs: list[Job], timer: Timer, plan: Plan) -> tuple[Job, dict[str, floa
 
 
 def _timer(card: Card, stack: ExitStack) -> Timer:
-    """Return a timer with the memory that it needs."""
+    """Return a timer with its memory."""
     room = 16 * SLOTS
     flag = stack.enter_context(card.pinned(64))
     slots = stack.enter_context(card.memory(room)), stack.enter_context(card.memory(room))
@@ -283,7 +283,7 @@ def _timer(card: Card, stack: ExitStack) -> Timer:
 
 
 def _said(error: Exception) -> str:
-    """Return the first line of what an error says, with its kind where that tells more."""
+    """Return the first line of an error, with its type if that says more."""
     if type(error).__name__ == "DynamicLibNotFoundError" or "dlopen libcuda" in str(error):
         return NO_DRIVER  # bindings from 13.4 on raise the one, older ones the other
     first = (str(error).strip().splitlines() or [""])[0]

@@ -1,4 +1,4 @@
-"""A report beside an older one: each median with its 95 % interval, and what else is not the same about the two."""
+"""Comparing a report with an older one: each median with its 95 % interval, and what else differs."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from gpustack.model.difference import Change, Comparison, Outcome
 from gpustack.model.reading import made
 
 SCHEMA = "gpustack.bench/1"
-UUIDS = ("GPU-", "MIG-")  # what begins otherwise was redacted, and is not to be compared
+UUIDS = ("GPU-", "MIG-")  # anything else was redacted, and cannot be compared
 Ranks: TypeAlias = "dict[int | None, int | None]"
-Place: TypeAlias = "tuple[str, tuple[int | None, ...]]"  # a benchmark, and its GPU or pair by their ranks
+Place: TypeAlias = "tuple[str, tuple[int | None, ...]]"  # a benchmark, and its GPU or pair by rank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Older:
-    """An older report, and the file that it is from."""
+    """An older report and its file."""
 
     path: str
     report: BenchReport
 
 
 def load(path: Path) -> Older:
-    """Return the older report; raises InputError for a file that cannot be read or is none of ours."""
+    """Return the older report; raises InputError for a file that is unreadable or not one of ours."""
     return Older(path=str(path), report=read(path))
 
 
 def read(path: Path) -> BenchReport:
-    """Return the report of a file of ``gpustack bench --save``; raises InputError for anything else.
+    """Return the report in a file from ``gpustack bench --save``; raises InputError for anything else.
 
-    Keys that are not known are passed over, and those that an older gpustack did not write have their usual values.
+    Unknown keys are ignored, and keys that an older gpustack did not write have their defaults.
     """
     try:
         said = json.loads(plain.json_text(path))
@@ -57,7 +57,7 @@ def read(path: Path) -> BenchReport:
 
 
 def compare(now: BenchReport, older: Older, tolerance: float) -> Comparison:
-    """Hold a report against an older one; within ``tolerance`` (0.03 is 3 %) figures are the same."""
+    """Compare a report with an older one; within ``tolerance`` (0.03 is 3 %) figures are equal."""
     before, ranks, ranked = older.report, _ranks(now), _ranks(older.report)
     then = {_place(result, ranked): result for result in before.results if result.value is not None}
     changes = [
@@ -86,14 +86,14 @@ def compare(now: BenchReport, older: Older, tolerance: float) -> Comparison:
 
 
 def regressed(comparison: Comparison) -> bool:
-    """Tell whether anything is worse than the tolerance allows."""
+    """Return whether anything is worse than the tolerance allows."""
     return any(change.outcome is Outcome.WORSE for change in comparison.changes)
 
 
 def _change(result: Result, before: Result | None, tolerance: float) -> Change | None:
-    """Return what became of one figure; None where there is none now and there was none then.
+    """Return the outcome for one figure; None if it exists neither now nor then.
 
-    What fails now is worse, and what is skipped is gone.
+    A figure that fails now is worse, and a skipped one is gone.
     """
     change = Change(id=result.name(), device=result.device, unit=result.unit, outcome=Outcome.NEW)
     if before:
@@ -122,20 +122,20 @@ def _interval(result: Result) -> tuple[float, float]:
 
 
 def _ranks(report: BenchReport) -> Ranks:
-    """Return the place of each GPU among those of the report, alone or in pairs: another number is no other place."""
+    """Return the rank of each GPU in the report, alone or in pairs; a new number is not a new place."""
     measured = [one for one in report.results if one.device is not None]
     known = sorted({gpu for one in measured for gpu in (one.device, *one.gpus) if gpu is not None})
     return {None: None, **{device: place for place, device in enumerate(known)}}
 
 
 def _place(result: Result, ranks: Ranks) -> Place:
-    """Return what a figure is held against: that of the same benchmark on the same GPU, or pair, by rank."""
+    """Return the key for comparing a figure: the same benchmark on the same GPU or pair, by rank."""
     gpus = result.gpus if result.gpus and result.device is not None else (result.device,)
     return result.id, tuple(ranks[gpu] for gpu in gpus)
 
 
 def _traits(report: BenchReport, ranks: Ranks) -> dict[str, str]:
-    """Return what must be the same for figures to mean the same."""
+    """Return what must be equal for figures to be comparable."""
     suite = "quick" if report.quick else "whole"
     told: dict[str, object] = {"gpustack": report.tool.version, "data": report.data, "suite": suite}
     for device in report.devices:
@@ -153,7 +153,7 @@ def _traits(report: BenchReport, ranks: Ranks) -> dict[str, str]:
 
 
 def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    """Say what both tell and tell otherwise."""
+    """Return the traits that both reports state and that differ."""
     for name, value in then.items():
         if name in now and now[name] != value:
             yield f"{name} {now[name]} now, {value} then"

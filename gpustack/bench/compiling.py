@@ -34,11 +34,11 @@ TOOLKITS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"
 USUAL_TOOLKIT = "/usr/local/cuda"
 _NAME = re.compile(r"libnvrtc\.so\.(\d+)")
 COMPILER = (12, 0)
-ARCHITECTURE, ARCHITECTURES = "compute_60", {"probe.cu": "compute_80"}  # the oldest that the source can be made for
+ARCHITECTURE, ARCHITECTURES = "compute_60", {"probe.cu": "compute_80"}  # the oldest that the source can be compiled for
 REMEDY = "pip install nvidia-cuda-nvrtc-cu12==12.0.76"
 _HEAD = re.compile(r"// source (\S+) sha256 ([0-9a-f]{64})\n// compiler (.+)\n")
 OPTIONS = ("--std=c++17",)
-SPECIFIC = 9  # from this major capability on there are instructions of one architecture alone, behind a suffix
+SPECIFIC = 9  # from this major capability on there are architecture-specific instructions, marked by a suffix
 DIGEST = 32
 
 
@@ -46,7 +46,7 @@ class Nvrtc:
     """One copy of the compiler; ``version`` is its CUDA version."""
 
     def __init__(self, path: Path) -> None:
-        """Load the library; raises NothingSeenError where it cannot be loaded."""
+        """Load the library; raises NothingSeenError if that fails."""
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
@@ -64,11 +64,11 @@ class Nvrtc:
         return frozenset(known)
 
     def ptx(self, source: str, name: str, options: Sequence[str]) -> str:
-        """Return the PTX of a source text; raises BrokenError with the compiler's words where it refuses it."""
+        """Return the PTX of a source text; raises BrokenError with the compiler's message on failure."""
         return self._made(source, name, options, "PTX").rstrip(b"\0").decode("utf-8", "replace")
 
     def cubin(self, source: str, name: str, options: Sequence[str]) -> bytes:
-        """Return the machine code of a source text; raises BrokenError as ``ptx`` does."""
+        """Return the machine code of a source text; raises BrokenError like ``ptx``."""
         return self._made(source, name, options, "CUBIN")
 
     def _made(self, source: str, name: str, options: Sequence[str], what: str) -> bytes:
@@ -97,7 +97,7 @@ class Nvrtc:
 
 
 def copies(library: str | None, path: Sequence[str], environ: Mapping[str, str]) -> Iterator[tuple[int, Path]]:
-    """Yield the copies that lie here with their major versions: beside this cuBLASLt, wheels on this path, toolkits."""
+    """Yield the available copies with their major versions: beside this cuBLASLt, wheels on this path, toolkits."""
     for folder in _folders(library, path, environ):
         found = [(int(match[1]), each) for each in _files(folder) if (match := _NAME.fullmatch(each.name))]
         yield from sorted(found, reverse=True)
@@ -121,7 +121,7 @@ def _files(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What the head of a PTX file says of where it comes from."""
+    """The origin of a PTX file according to its head."""
 
     source: str
     sha256: str
@@ -129,23 +129,23 @@ class Origin:
 
 
 def sources() -> tuple[Path, ...]:
-    """Return the files of kernels, in the order of their names."""
+    """Return the kernel source files, by name."""
     return tuple(sorted(assets.MICROBENCH.glob("*.cu")))
 
 
 def options(source: Path) -> tuple[str, ...]:
-    """Return what the compiler is given for this source."""
+    """Return the compiler options for this source."""
     return (f"--gpu-architecture={ARCHITECTURES.get(source.name, ARCHITECTURE)}", "--std=c++17")
 
 
 def expected(source: Path) -> Origin:
-    """Return what the head of the PTX of this source must say."""
+    """Return the expected head of this source's PTX."""
     compiler = f"NVRTC {COMPILER[0]}.{COMPILER[1]} {' '.join(options(source))}"
     return Origin(source=source.name, sha256=hashlib.sha256(source.read_bytes()).hexdigest(), compiler=compiler)
 
 
 def origin(text: str) -> Origin | None:
-    """Return what the head of a PTX text says of its origin, or None where it says nothing."""
+    """Return the origin stated in the head of a PTX text, or None if there is none."""
     match = _HEAD.match(text)
     return Origin(source=match[1], sha256=match[2], compiler=match[3]) if match else None
 
@@ -158,7 +158,7 @@ def build(source: Path, nvrtc: Nvrtc) -> str:
 
 
 def find() -> Nvrtc:
-    """Return the compiler of the wheel installed beside us; raises NothingSeenError where there is no 12.0."""
+    """Return the compiler of the wheel installed beside us; raises NothingSeenError if there is no 12.0."""
     for folder in sys.path:
         path = Path(folder, "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
         if path.is_file():
@@ -170,7 +170,7 @@ def find() -> Nvrtc:
 
 
 def main() -> None:
-    """Write the PTX of every source beside it."""
+    """Write the PTX of every source next to it."""
     nvrtc = find()
     for source in sources():
         made = source.with_suffix(".ptx")
@@ -180,7 +180,7 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """The code of one file of kernels: machine code or PTX, and in words how it came about."""
+    """The code of one kernel file: machine code or PTX, and how it was compiled."""
 
     data: bytes
     compiled: bool
@@ -191,7 +191,7 @@ class Code:
 class Kernels:
     """The kernels for GPUs of one compute capability, under a driver of this CUDA version (13000 is 13.0).
 
-    ``library`` is the cuBLASLt that is measured, beside which its environment's compiler lies.
+    ``library`` is the cuBLASLt to measure, next to its environment's compiler.
     """
 
     capability: tuple[int, int]
@@ -202,17 +202,17 @@ class Kernels:
 
     @property
     def architecture(self) -> str:
-        """The name of the architecture in the compiler's words: sm_90a."""
+        """The compiler's name for the architecture: sm_90a."""
         major, minor = self.capability
         return f"sm_{major}{minor}{'a' if major >= SPECIFIC else ''}"
 
     def code(self, file: str) -> Code:
-        """Return the code of ``microbench/FILE.cu``, compiled where that can be done."""
+        """Return the code of ``microbench/FILE.cu``, compiled if possible."""
         with ThreadPoolExecutor(1) as apart:  # NVRTC leaves the thread that called it with the locale C
             return apart.submit(self._code, file).result()
 
     def shipped(self, file: str, why: str) -> Code:
-        """Return the shipped PTX of a file, which the driver compiles itself."""
+        """Return a file's shipped PTX, which the driver compiles."""
         data = (assets.MICROBENCH / f"{file}.ptx").read_bytes()
         return Code(data=data, compiled=False, how=f"shipped PTX: {why}")
 
@@ -238,7 +238,7 @@ class Kernels:
 
     @cached_property
     def _nvrtc(self) -> Nvrtc | None:
-        """The first compiler that knows this GPU and is no younger than the driver, which would refuse its code."""
+        """The first compiler that knows this GPU and is not newer than the driver, which would reject its code."""
         target = 10 * self.capability[0] + self.capability[1]
         for major, path in copies(self.library, sys.path, self.environ):
             if major > self.cuda // 1000:
@@ -253,14 +253,14 @@ class Kernels:
 
     def _entry(self, name: str) -> Path | None:
         root = self.environ.get("XDG_CACHE_HOME", "")
-        if not root.startswith("/"):  # a relative path is to be ignored: XDG Base Directory Specification
+        if not root.startswith("/"):  # relative paths are ignored: XDG Base Directory Specification
             home = self.environ.get("HOME", "")
             root = f"{home}/.cache" if home.startswith("/") else ""
         return Path(root, "gpustack/kernels", name) if root else None
 
 
 def read(entry: Path) -> bytes | None:
-    """Return what is kept there, or None where there is nothing, or it is damaged."""
+    """Return the cached entry, or None if it is missing or damaged."""
     try:
         digest, data = (whole := entry.read_bytes())[:DIGEST], whole[DIGEST:]
     except OSError:
@@ -269,7 +269,7 @@ def read(entry: Path) -> bytes | None:
 
 
 def keep(entry: Path, data: bytes) -> None:
-    """Keep some code under this name, whole or not at all; where nothing may be written, do nothing."""
+    """Cache some code under this name, atomically; do nothing if writing is not permitted."""
     with suppress(OSError, OutputError):
         entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         writing.write(entry, hashlib.sha256(data).digest() + data)

@@ -35,7 +35,7 @@ _Value: TypeAlias = ctypes.c_int8 | ctypes.c_int32 | ctypes.c_void_p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """Which types a product has: of A and B, of D, of the sums and of alpha; and how A and B are scaled."""
+    """The types of a product: of A and B, of D, of the sums and of alpha; and how A and B are scaled."""
 
     operand: int
     out: int
@@ -77,15 +77,15 @@ class _Heuristic(ctypes.Structure):
 
 
 class CublasLtError(Exception):
-    """The library refused a call, or could not be loaded."""
+    """The library returned an error, or could not be loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """D = A transposed x B, all stored column by column: A is k x m, B is k x n, D is m x n; and where it may work.
+    """D = A transposed x B, all stored column by column: A is k x m, B is k x n, D is m x n; and its workspace.
 
-    ``scales`` are the addresses of the scales of A and B on the device, for types that have scales. A ``batch`` is of
-    so many such products, whose matrices lie one behind the other.
+    ``scales`` are the addresses of the scales of A and B on the device, for types that have scales. A ``batch`` is this
+    many such products with consecutive matrices.
     """
 
     dtype: str
@@ -101,7 +101,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """What the library tells of an algorithm: its tile, into how many parts it cuts k, and whether by tensor cores."""
+    """The library's description of an algorithm: its tile, how often it splits k, and whether it uses tensor cores."""
 
     tile: str | None = None
     split: int | None = None
@@ -110,9 +110,9 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One way of the library to make a product: its place among those it thinks fastest, and how to enqueue it.
+    """One way of the library to compute a product: its rank by expected speed, and how to enqueue it.
 
-    ``into`` takes the addresses of A, B and D, and gives the function that enqueues their product. ``tell`` asks the
+    ``into`` takes the addresses of A, B and D, and returns the function that enqueues their product. ``tell`` asks the
     library what kind of algorithm it is.
     """
 
@@ -125,7 +125,7 @@ class Product:
 
 @dataclass(slots=True)
 class CublasLt:
-    """One loaded copy of the library, real path and version told."""
+    """One loaded copy of the library, with its real path and version."""
 
     path: str
     version: str = ""
@@ -133,7 +133,7 @@ class CublasLt:
     _handle: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
 
     def __post_init__(self) -> None:
-        """Load it and make a handle on the current GPU; raises CublasLtError where it will not."""
+        """Load it and create a handle on the current GPU; raises CublasLtError on failure."""
         try:
             self._library = ctypes.CDLL(self.path)
             self._library.cublasLtGetVersion.restype = ctypes.c_size_t
@@ -199,7 +199,7 @@ class CublasLt:
     def _asked(
         self, function: str, way: _Heuristic, attribute: int, into: ctypes.c_uint32 | ctypes.c_int32 | ctypes.c_uint64
     ) -> int | None:
-        """Ask for an attribute of an algorithm; None where this library does not know it."""
+        """Return an attribute of an algorithm; None if this library does not know it."""
         written, size = ctypes.c_size_t(), ctypes.c_size_t(ctypes.sizeof(into))
         try:
             call = getattr(self._library, function)

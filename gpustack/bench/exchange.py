@@ -1,4 +1,4 @@
-"""Copies and sums between the GPUs of one node: over every link at once, and by NCCL."""
+"""Copies and sums between the GPUs of one node: over all links at once, and with NCCL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Work: TypeAlias = "Callable[[int, Sequence[tuple[int, int, int]]], None]"  # of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """The GPU that is measured and another one; ``refused`` is why one of them may not reach the other's memory."""
+    """The GPU to measure and another one; ``refused`` is why one of them cannot access the other's memory."""
 
     card: Card
     here: Site
@@ -35,29 +35,29 @@ class Pair:
     refused: str | None
 
     def room(self, wanted: int) -> int:
-        """Return how large a buffer may be on both: as wanted, but at most a quarter of what is free."""
+        """Return the buffer size on both: as requested, but at most a quarter of the free memory."""
         return min(wanted, self.here.room(), self.there.room())
 
     def write(self, to: Memory, source: Memory) -> None:
-        """Enqueue a copy by this GPU's copy engine, in the order of its work."""
+        """Enqueue a copy by this GPU's copy engine, in stream order."""
         move(to, source, self.card.stream)
 
     def crossing(self, ours: tuple[Memory, Memory], theirs: tuple[Memory, Memory], *, both: bool) -> Crossing:
-        """Return what takes samples of the copies; see Crossing."""
+        """Return the sampler of the copies; see Crossing."""
         return Crossing(self, ours, theirs, both=both)
 
 
 def paired(card: Card, other: int) -> Pair:
-    """Return this GPU and another one, each reaching the other's memory where the driver lets it."""
+    """Return this GPU and another one, each accessing the other's memory if the driver allows it."""
     here, there = Site(card.ordinal), Site(other)
     return Pair(card=card, here=here, there=there, refused=here.reach(there) or there.reach(here))
 
 
 class Crossing:
-    """Takes samples of the copies from this GPU to the other; beside them those back, and those both ways at once."""
+    """Samples the copies from this GPU to the other and, besides, those back and both ways at once."""
 
     def __init__(self, pair: Pair, ours: tuple[Memory, Memory], theirs: tuple[Memory, Memory], *, both: bool) -> None:
-        """Copy from our first memory to their first, and from their second to our second; all are of one size."""
+        """Copy from our first memory to their first, and from their second to our second, all of one size."""
         self.runs = 1
         self._pair, self._ours, self._theirs, self._both = pair, ours, theirs, both
         card = pair.card
@@ -72,13 +72,13 @@ class Crossing:
         self._pair.write(self._theirs[0], self._ours[0])
 
     def read(self) -> None:
-        """Enqueue the copy from the other GPU once, done by this one's engine."""
+        """Enqueue the copy from the other GPU once, by this one's engine."""
         self._pair.write(self._ours[1], self._theirs[1])
 
     def take(self, timer: Timer) -> Train:
-        """Return one sample of the copies to the other GPU; the first few times, take the figures beside it too."""
+        """Return one sample of the copies to the other GPU; the first few times, measure the additional figures too."""
         if self._pair.refused:
-            timer = timer.open()  # the host has a part in them
+            timer = timer.open()  # the host takes part in them
         if not self._ready:
             self.runs, self._ready = pilot(timer, self.write, TRAIN), True
         if len(self._read) < BESIDE:
@@ -90,7 +90,7 @@ class Crossing:
         return timer.train(self.write, self.runs)
 
     def told(self) -> Mapping[str, object]:
-        """Return the middle of the rates beside the main one, in GB/s."""
+        """Return the medians of the additional rates, in GB/s."""
         size = self._ours[0].size
         told: dict[str, object] = {"read_gb_s": round(size / median(self._read) / 1e9, 2)}
         if self._rates:
@@ -100,9 +100,9 @@ class Crossing:
         return told
 
     def _exchange(self) -> None:
-        """Enqueue copies both ways, each written by the GPU whose data it is, from one common start.
+        """Enqueue copies both ways from one common start, each written by the GPU that has its data.
 
-        Behind what is timed each direction has one piece more, so that neither is alone at its end.
+        After its timed part each direction has one more piece, so that neither ends alone.
         """
         card, there = self._pair.card, self._pair.there
         card.record(self._start)
@@ -117,7 +117,7 @@ class Crossing:
         follow(card.stream, there.record())
 
     def _reached(self) -> tuple[float, float]:
-        """Return the bytes a second of each direction in the last exchange, from the common start to its own end."""
+        """Return the bytes per second of each direction in the last exchange, from the common start to its own end."""
         card = self._pair.card
         for event in self._ends:
             card.wait(event, WAIT)
@@ -127,37 +127,37 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathering:
-    """Several GPUs, the first being the one that is measured, joined by NCCL."""
+    """Several GPUs joined by NCCL, the one to measure first."""
 
     card: Card
     sites: Sequence[Site]
     ring: Ring
 
     def room(self, wanted: int) -> int:
-        """Return how large a buffer may be on each: as wanted, but at most a quarter of what is free."""
+        """Return the buffer size on each: as requested, but at most a quarter of the free memory."""
         return min(wanted, *(site.room() for site in self.sites))
 
     @contextmanager
     def buffers(self, size: int) -> Iterator[list[tuple[Memory, Memory]]]:
-        """Yield two memories of so many bytes on each GPU: the numbers, and where their sum goes."""
+        """Yield two memories of this many bytes on each GPU: the numbers, and the target of their sum."""
         with ExitStack() as stack:
             yield [
                 (stack.enter_context(site.memory(size)), stack.enter_context(site.memory(size))) for site in self.sites
             ]
 
     def run(self, work: Work, size: int, buffers: Sequence[tuple[Memory, Memory]]) -> None:
-        """Enqueue a work on the first so many bytes, on the stream of each GPU, the first being that of the card."""
+        """Enqueue a work on the first bytes, on each GPU's stream, the card's first."""
         streams = [self.card.stream, *(site.stream for site in self.sites[1:])]
         ways = [(a.address, b.address, stream) for (a, b), stream in zip(buffers, streams, strict=True)]
         work(size // NUMBER, ways)
 
     def fetch(self, to: Memory, source: Memory) -> None:
-        """Copy between two GPUs, one of them the first, and wait for it."""
+        """Copy between two GPUs, one of them the first, and wait."""
         move(to, source, self.card.stream)
         self.card.settle()
 
     def settle(self) -> None:
-        """Wait until all GPUs have done what was enqueued."""
+        """Wait until all GPUs have finished."""
         self.card.settle()
         for site in self.sites[1:]:
             site.settle()
@@ -165,16 +165,16 @@ class Gathering:
     def sampler(
         self, work: Work, share: float, sizes: Sequence[int], buffers: Sequence[tuple[Memory, Memory]]
     ) -> Sizes:
-        """Return what takes samples of a work on so many bytes each; the last is the one that counts.
+        """Return the sampler of a work for each of these sizes in bytes; the last is the main one.
 
-        ``share`` is what the bus moves for each byte, as nccl-tests counts it.
+        ``share`` is the bus traffic per byte, as nccl-tests counts it.
         """
         return Sizes(self, work, share, sizes, buffers)
 
 
 @contextmanager
 def joined(card: Card, others: Sequence[int], library: Nccl) -> Iterator[Gathering]:
-    """Join this GPU and others by this NCCL; raises NcclError where it refuses."""
+    """Join this GPU and others with this NCCL; raises NcclError on failure."""
     sites = [Site(gpu) for gpu in (card.ordinal, *others)]
     ring = library.join([site.ordinal for site in sites])
     try:
@@ -184,7 +184,7 @@ def joined(card: Card, others: Sequence[int], library: Nccl) -> Iterator[Gatheri
 
 
 class Sizes:
-    """Takes samples of the largest size; before the first, some of all others."""
+    """Samples the largest size; before the first sample, also all others."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class Sizes:
         sizes: Sequence[int],
         buffers: Sequence[tuple[Memory, Memory]],
     ) -> None:
-        """Do the work on so many bytes each, in these buffers."""
+        """Do the work on each of these sizes in bytes, in these buffers."""
         self.runs = 1
         self._gathering, self._buffers, self._work, self._share = gathering, buffers, work, share
         self._less, self._most = sizes[:-1], sizes[-1]
@@ -213,7 +213,7 @@ class Sizes:
         return train
 
     def told(self) -> Mapping[str, object]:
-        """Return the middle of each size: microseconds of one sum, and the bandwidth of the bus in GB/s."""
+        """Return the medians for each size: microseconds of one sum, and the bus bandwidth in GB/s."""
         share = self._share
         rows = [(size, median(seconds)) for size, seconds in self._seen.items()]
         return {
@@ -233,12 +233,12 @@ class Sizes:
 
 
 class Everybody:
-    """Takes samples of the copies from each GPU to every other, all at once from one common start."""
+    """Samples the copies from each GPU to every other, all at once from one common start."""
 
     runs = 1
 
     def __init__(self, card: Card, sites: Sequence[Site], held: Sequence[tuple[Memory, Sequence[Memory]]]) -> None:
-        """Copy each GPU's first memory into one of each other's; the first GPU is that of the card."""
+        """Copy each GPU's first memory into one of each other's; the first GPU is the card's."""
         self._card, self._sites, self._held = card, sites, held
         self._start, self._last = card.event(), card.event()
         self._sides, self._ends = [card.another() for _ in sites], [card.event() for _ in sites]
@@ -261,7 +261,7 @@ class Everybody:
             follow(card.stream, done)
 
     def take(self, timer: Timer) -> Train:
-        """Return one sample: the seconds in which all is moved, each GPU at its own rate."""
+        """Return one sample: the seconds in which everything is moved, each GPU at its own rate."""
         train = timer.train(self.run, 1)
         for end in self._ends:
             self._card.wait(end, WAIT)
@@ -270,14 +270,14 @@ class Everybody:
         return Train(self.moved / sum(self._rates[-1]), train.clock_mhz)
 
     def told(self) -> Mapping[str, object]:
-        """Return the middle of what each GPU sent a second."""
+        """Return the median rate that each GPU sent at."""
         rates = [median(each) / 1e9 for each in zip(*self._rates, strict=True)]
         named = zip(self._sites, rates, strict=True)
         return {"cards": [{"gpu": site.ordinal, "gb_s": round(rate, 2)} for site, rate in named]}
 
 
 def everybody(card: Card, others: Sequence[int]) -> tuple[list[Site], str | None]:
-    """Return this GPU and others, each reaching every other's memory, or why one of them may not."""
+    """Return this GPU and others, each accessing every other's memory, or why one of them cannot."""
     sites = [Site(gpu) for gpu in (card.ordinal, *others)]
     reasons = (one.reach(other) for one in sites for other in sites if one is not other)
     return sites, next(filter(None, reasons), None)

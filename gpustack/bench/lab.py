@@ -1,4 +1,4 @@
-"""What a bench may ask for: memory, random data, kernels, products, checks, and to be skipped where it cannot run."""
+"""What a bench can use: memory, random data, kernels, products, checks, and a way to be skipped."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from gpustack.bench.timing import Timer, Train
 
 STEP = 1 << 16
-LARGEST_PART = 4  # no buffer takes more than this part of the free memory
+LARGEST_PART = 4  # no buffer takes more than this share of the free memory
 SUMS = struct.Struct("2Q")
 UNIT = 16
-FILLS = {  # file and name of a kernel, the bytes that it fills in one step, and the deviation of its numbers
+FILLS = {  # file and name of a kernel, the bytes that it fills per step, and its numbers' deviation
     "bits": ("engine", "fill_bits", UNIT, 1.0),
     "fp64": ("gemm", "fill_double", 16, 1.0),
     "fp32": ("engine", "fill_float", 8, 1.0),
@@ -40,7 +40,7 @@ UNSUFFIXED = 13000  # from CUDA 13 on the wheels have no suffix
 
 
 class SkipError(Exception):
-    """A bench cannot be run here: why, and the command that would change it."""
+    """A bench cannot run here: why, and the command that would change that."""
 
     def __init__(self, reason: str, remedy: str | None = None) -> None:
         super().__init__(reason)
@@ -49,11 +49,11 @@ class SkipError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One way to do the work: ``run`` enqueues it once, which moves or computes ``amount``.
+    """One way to do the work: ``run`` enqueues it once, moving or computing ``amount``.
 
-    ``check`` enqueues it once too, and gives None, or what is wrong with what came out. ``blank`` puts zeros in the
-    place of its data, where that can change the figure. Work in which the host has a part is not ``gated``; that of
-    which a train tells too little has a ``sampler``.
+    ``check`` also enqueues it once, and returns None or what is wrong with the result. ``blank`` replaces its data by
+    zeros, if that can change the figure. Work that involves the host is not ``gated``; work that trains cannot measure
+    has a ``sampler``.
     """
 
     label: str
@@ -69,7 +69,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A job as a lasting load needs it: its data, where its result of so many bytes is, and the same work elsewhere."""
+    """A job for a sustained load: its data, its result's address and size in bytes, and the same work elsewhere."""
 
     data: tuple[Memory, ...]
     result: Memory
@@ -78,7 +78,7 @@ class Load:
 
 
 class Sampler(Protocol):
-    """Takes the samples of a work in its own way, each of so many runs."""
+    """Samples a work in its own way, each sample with this many runs."""
 
     runs: int
 
@@ -87,12 +87,12 @@ class Sampler(Protocol):
         ...
 
     def told(self) -> Mapping[str, object]:
-        """Return what is only known at the end, for the method."""
+        """Return details known only at the end, for the method."""
         ...
 
 
 class Lab:
-    """One card with what benches need on it. ``variants`` is how many ways of a work may be tried."""
+    """One card with everything that benches need. ``variants`` is how many ways of a work may be tried."""
 
     def __init__(
         self,
@@ -104,9 +104,9 @@ class Lab:
         nccl: str | None = None,
         place: str = "",
     ) -> None:
-        """Use this card; ``data`` is random or zeros, ``library`` the cuBLASLt to take (None: the one found here).
+        """Use this card; ``data`` is random or zeros, ``library`` the cuBLASLt to use (None: the one found here).
 
-        ``nccl`` is the NCCL to take likewise; ``place`` says where on the host all this runs.
+        ``nccl`` is the NCCL to use likewise; ``place`` says where on the host this runs.
         """
         self.gpu = card.ordinal
         self.multiprocessors = card.multiprocessors
@@ -125,7 +125,7 @@ class Lab:
         self._seed = 0
 
     def room(self, wanted: int) -> int:
-        """Return how large a buffer may be: as wanted, but at most a quarter of what is free."""
+        """Return the buffer size: as requested, but at most a quarter of the free memory."""
         free = self._card.free()[0]
         size = min(wanted, free // LARGEST_PART) // STEP * STEP
         if not size:
@@ -133,7 +133,7 @@ class Lab:
         return size
 
     def free(self) -> int:
-        """Return the bytes of device memory that are free."""
+        """Return the free bytes of device memory."""
         return self._card.free()[0]
 
     def copier(self, to: Memory, source: Memory) -> Callable[[], None]:
@@ -141,7 +141,7 @@ class Lab:
         return lambda: self._card.copy(to, source)
 
     def pageable(self, size: int) -> AbstractContextManager[Pageable]:
-        """Return so many bytes of ordinary host memory, which the driver copies through pinned memory of its own."""
+        """Return ordinary host memory of this size, which the driver copies through its own pinned memory."""
         return held(self._card, size)
 
     def duplex(self, inward: tuple[Memory, Memory], outward: tuple[Memory, Memory]) -> Duplex:
@@ -153,21 +153,21 @@ class Lab:
         return calls.launches(self._card.function(file, name), arguments, self._card.stream)
 
     def replays(self, enqueue: Callable[[], None]) -> AbstractContextManager[Calls]:
-        """Return the replay of a graph of what this enqueues."""
+        """Return the replay of a graph of the work that this enqueues."""
         return calls.captured(enqueue, self._card.stream)
 
     def slope(self, work: Calls, *, count: int, operations: int = 1, queued: int = 0) -> Slope:
-        """Return what takes samples of the cost of a call, from so many and twice as many of them."""
+        """Return the sampler of a call's cost, from this many and twice as many calls."""
         return calls.Slope(work, count=count, operations=operations, queued=queued)
 
     def allocations(self, size: int) -> Calls:
-        """Return the allocation of so many bytes in the order of the stream, and their return; skips without pools."""
+        """Return the stream-ordered allocation of this many bytes, and its release; skips without pools."""
         if not self._card.has_pools:
             self.skip("this GPU has no memory pools with this driver")
         return calls.pooled(size, self._card.stream)
 
     def fill(self, memory: Memory, kind: str = "bits") -> None:
-        """Fill a device memory with new random bits, or numbers of type ``kind`` of a normal distribution; or zeros."""
+        """Fill a device memory with new random bits, normally distributed numbers of type ``kind``, or zeros."""
         self._seed += 1
         seed = ctypes.c_uint64(self._seed * ODD if self.random else 0)
         file, name, step, deviation = FILLS[kind]
@@ -176,11 +176,11 @@ class Lab:
         self._card.launcher(file, name, 8 * self.multiprocessors, THREADS, [memory, count, seed, scale])()
 
     def clear(self, memory: Memory, *, byte: int = 0) -> None:
-        """Fill a device memory with one byte."""
+        """Fill a device memory with one byte value."""
         self._card.fill(memory, byte)
 
     def sums(self, memory: Memory) -> tuple[int, int]:
-        """Return the sum of a device memory's words, and one in which the place of each counts; both modulo 2**64."""
+        """Return the sum of a device memory's words, and a position-weighted sum; both modulo 2**64."""
         with self._card.memory(SUMS.size) as sums:
             self._card.fill(sums, 0)
             units = ctypes.c_uint64(memory.size // UNIT)
@@ -201,7 +201,7 @@ class Lab:
         sampler: Sampler | None = None,
         **method: object,
     ) -> Job:
-        """Return one way to do a work; ``method`` is kept beside it, ``load`` are the fields of a Load."""
+        """Return one way to do a work; ``method`` is stored with it, ``load`` has the fields of a Load."""
         return Job(
             label=label,
             amount=amount,
@@ -225,9 +225,9 @@ class Lab:
         batch: int = 1,
         stream: int | None = None,
     ) -> tuple[list[Product], Mapping[str, object]]:
-        """Return cuBLASLt's ways to make a product (or a batch) of sizes m, n, k, and which copy of it that is.
+        """Return cuBLASLt's ways to compute a product (or a batch) of sizes m, n, k, and which copy of it that is.
 
-        ``types`` are those of A and B, and of D; ``scales`` the addresses of theirs. Skips where it cannot be made.
+        ``types`` are those of A and B, and of D; ``scales`` the addresses of theirs. Skips if it is not supported.
         """
         library, stream = self._cublaslt(), self._card.stream if stream is None else stream
         order = Order(
@@ -248,7 +248,7 @@ class Lab:
         return ways, {"library": library.path, "library_version": library.version}
 
     def skip(self, reason: str, remedy: str | None = None) -> NoReturn:
-        """Say that this cannot be run here, and what would change it."""
+        """Skip this with the reason and the remedy."""
         raise SkipError(reason, remedy)
 
     def _cublaslt(self) -> CublasLt:

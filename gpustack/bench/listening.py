@@ -1,4 +1,4 @@
-"""The parent's ear: starts the child that measures, hears its lines, and leaves on time whatever becomes of it."""
+"""The parent of the measuring child: starts it, reads its lines, and ends on time whatever happens."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ KINDS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One thing that the child said; ``died`` is our own word for how it ended before it was done."""
+    """One message of the child; ``died`` is our own word for ending before it was done."""
 
     kind: str
     what: Any
@@ -50,9 +50,9 @@ class Line:
 
 @dataclass(slots=True)
 class Ear:
-    """One running child: how many seconds it may be silent, and when all is over on the door's clock.
+    """One running child: how long it may be silent in seconds, and its deadline on the door's clock.
 
-    A child that waits for its turn may be silent for as long as that takes.
+    A child that waits for its turn may be silent as long as that takes.
     """
 
     door: Door
@@ -69,27 +69,27 @@ class Ear:
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
     def __post_init__(self) -> None:
-        """Begin to listen."""
+        """Start reading."""
         self._heard = self.door.now()
         for stream in (self.child.stdout, self.child.stderr):
             if stream:
                 self._selector.register(stream, selectors.EVENT_READ, stream)
 
     def lines(self) -> Iterator[Line]:
-        """Yield what the child says, and at last how it died where it did not say that it was done."""
+        """Yield the child's messages, and finally how it died unless it reported being done."""
         while not self.over:
             yield from self.step(self.due() - self.door.now())
 
     def due(self) -> float:
-        """Return when it must have said something, on the door's clock."""
+        """Return when its next message is due, on the door's clock."""
         return self.deadline if self.waiting else min(self._heard + self.patience, self.deadline)
 
     def fileno(self) -> int:
-        """Return what becomes readable when the child says something."""
+        """Return the descriptor that becomes readable with each message."""
         return int(self._selector.fileno())  # type: ignore[attr-defined]  # epoll and kqueue have one
 
     def step(self, seconds: float) -> list[Line]:
-        """Return what the child says within so many seconds, its end too; empty where it says nothing."""
+        """Return the child's messages within this many seconds, including its end; empty if there are none."""
         said: list[Line] = []
         for line in self._hear(max(0.0, seconds)):
             self._heard, self.waiting = self.door.now(), line.kind == "turn"
@@ -111,14 +111,14 @@ class Ear:
         return said
 
     def tell(self, order: Mapping[str, object]) -> None:
-        """Give the child an order that it waits for; one that is gone is heard of by its end."""
+        """Send the child an order that it waits for; if it is gone, its end reports that."""
         self._heard, self.waiting = self.door.now(), False
         if self.orders is not None:
             with suppress(OSError):
                 os.write(self.orders, json.dumps(order).encode() + b"\n")
 
     def close(self) -> None:
-        """End the child, unless it is just ending by itself, and forget it."""
+        """End the child, unless it is already exiting, and forget it."""
         if self.orders is not None:
             os.close(self.orders)
             self.orders = None
@@ -160,7 +160,7 @@ def start(
     main: str = "gpustack.bench.child",
     what: str = "the benchmarks",
 ) -> Ear:
-    """Start a child, whose work is the ``main`` of a module; raises NothingSeenError where it cannot be started."""
+    """Start a child running the ``main`` of a module; raises NothingSeenError on failure."""
     own = {"main": main, "bound": os.getpid(), "path": isolation.path()}
     try:
         child, orders = _started([sys.executable, "-I", "-c", PROGRAM, json.dumps({**asked, **own})], environ, door)
@@ -170,7 +170,7 @@ def start(
 
 
 def _started(argv: list[str], environ: Mapping[str, str], door: Door) -> tuple[subprocess.Popen[bytes], int]:
-    """Return the child, and where orders for it are written to."""
+    """Return the child, and the stream for its orders."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     try:
@@ -183,7 +183,7 @@ def _started(argv: list[str], environ: Mapping[str, str], door: Door) -> tuple[s
 
 
 def abreast(ears: Mapping[int, Ear]) -> list[tuple[int, Line]]:
-    """Return what the next of these children to speak say, and how those ended whose time is over."""
+    """Return the next messages from any of these children, and the ends of those whose time is over."""
     open_ = {key: ear for key, ear in ears.items() if not ear.over}
     if not open_:
         return []
@@ -199,7 +199,7 @@ def abreast(ears: Mapping[int, Ear]) -> list[tuple[int, Line]]:
 
 
 def _line(text: bytes) -> Line:
-    """Return the one thing that a line says; what is no line of ours is the child's end."""
+    """Return the message in a line; an invalid line counts as the child's end."""
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Memory of the host: which node it is on, pageable or pinned, and what is written to it.
+"""Host memory: its NUMA node, pageable or pinned, and what is written to it.
 
-Only the process that measures is moved, and only while it measures. What cannot be had is reported, and never an error:
-containers refuse to set a memory policy, and many virtual machines know nothing of nodes.
+Only the measuring process is moved, and only while it measures. Anything unsupported is reported, never an error:
+containers refuse memory policies, and many virtual machines have no nodes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEGAL = range(6)
 
 
 class RefusedError(Exception):
-    """The kernel does not let a process choose its memory here: why."""
+    """The kernel does not let a process choose its memory here: the reason."""
 
 
 Policy = Callable[[int | None], None]
@@ -38,7 +38,7 @@ Policy = Callable[[int | None], None]
 
 @contextmanager
 def near(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator[str]:
-    """Run on the processors of a GPU's node until the end; gives in words what was done, or why nothing was."""
+    """Run on the processors of a GPU's node until the end; yields in words what was done, or why nothing was."""
     node = _number(Path(root, "bus/pci/devices", pci, "numa_node"))
     if node is None or node < 0:
         yield UNPINNED.format(f"the kernel reports no node for {pci}")
@@ -63,7 +63,7 @@ def near(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator
 
 @contextmanager
 def far(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator[str]:
-    """Take new memory from the node that is furthest from a GPU's; raises RefusedError where there is none to see."""
+    """Allocate new memory on the node furthest from a GPU's; raises RefusedError if none is visible."""
     own = _number(Path(root, "bus/pci/devices", pci, "numa_node"))
     if own is None or own < 0:
         raise RefusedError(f"the kernel reports no node for {pci}")
@@ -82,7 +82,7 @@ def far(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator[
 
 
 def furthest(own: int, root: str = "/sys") -> int | None:
-    """Return the node with memory that is furthest from a node, by the kernel's distances; None where there is none."""
+    """Return the node with memory that is furthest from a node, by the kernel's distances; None if there is none."""
     nodes = Path(root, "devices/system/node")
     try:
         told = (nodes / f"node{own}/distance").read_text("ascii").split()
@@ -95,13 +95,13 @@ def furthest(own: int, root: str = "/sys") -> int | None:
 
 
 def _listed(text: str) -> set[int]:
-    """Return the numbers of a list of the kernel's: 0-1,3."""
+    """Return the numbers in a kernel list: 0-1,3."""
     ends = [[int(end) for end in part.split("-")] for part in text.strip().split(",") if part]
     return {number for each in ends for number in range(each[0], each[-1] + 1)}
 
 
 def processors(node: int, root: str = "/sys") -> set[int]:
-    """Return the processors of a node; none where nobody tells."""
+    """Return the processors of a node; none if unknown."""
     try:
         return _listed(Path(root, f"devices/system/node/node{node}/cpulist").read_text("ascii"))
     except (OSError, ValueError):
@@ -109,7 +109,7 @@ def processors(node: int, root: str = "/sys") -> set[int]:
 
 
 def prefer_node(node: int | None) -> None:
-    """Have this thread's new memory come from a node where it has some left, or from anywhere again (None)."""
+    """Allocate this thread's new memory on a node while it has some free, or anywhere again (None)."""
     number = SYSCALLS.get(platform.machine())
     if number is None:
         raise RefusedError(f"the number of the call is not known for {platform.machine()}")
@@ -123,7 +123,7 @@ def prefer_node(node: int | None) -> None:
 
 
 def processor(root: str = "/proc") -> str:
-    """Return the name of the host's processor, as the kernel tells it."""
+    """Return the name of the host's processor, according to the kernel."""
     try:
         lines = Path(root, "cpuinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -133,7 +133,7 @@ def processor(root: str = "/proc") -> str:
 
 
 def _memory(prefer: Policy, node: int | None) -> str:
-    """Choose where memory comes from; give in words why that cannot be done, or nothing."""
+    """Set where memory comes from; return why that fails, or nothing."""
     try:
         prefer(node)
     except (RefusedError, OSError, AttributeError, IndexError) as error:
@@ -153,7 +153,7 @@ def _number(path: Path) -> int | None:
 
 
 def payload(pci: str, root: str = "/sys") -> int | None:
-    """Return the bytes, or None where nobody may read them: beyond 64 bytes the kernel shows them to root alone."""
+    """Return the bytes, or None if unreadable: the kernel shows those beyond 64 bytes only to root."""
     try:
         space = Path(root, "bus/pci/devices", pci, "config").read_bytes()
     except OSError:
@@ -172,7 +172,7 @@ def payload(pci: str, root: str = "/sys") -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Pageable:
-    """Some bytes of ordinary memory; both copies return when the host's part in them is over."""
+    """Ordinary host memory; both copies return when the host's part in them is over."""
 
     card: Card
     address: int
@@ -189,7 +189,7 @@ class Pageable:
 
 @contextmanager
 def held(card: Card, size: int) -> Iterator[Pageable]:
-    """Yield so many bytes, touched here first, so that they lie where this thread wants its memory."""
+    """Yield this many bytes, first touched here so that they are where this thread wants its memory."""
     with mmap.mmap(-1, size) as pages:
         first = ctypes.c_char.from_buffer(pages)
         address = ctypes.addressof(first)

@@ -1,4 +1,4 @@
-"""What is shown while a benchmark runs."""
+"""What is displayed while a benchmark runs."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ EVERY = 10.0  # seconds between two lines of a log
 
 
 class Progress(Protocol):
-    """What is shown while benchmarks run."""
+    """The display while benchmarks run."""
 
     def started(self, bench: str, number: int, of: int) -> None:
-        """Say that this benchmark begins, so many of so many."""
+        """Show the start of this benchmark, with its number and the total."""
 
     def moved(self, part: float) -> None:
-        """Say how much of it is done, from 0 to 1."""
+        """Show its progress, from 0 to 1."""
 
     def finished(self, result: Result, number: int, of: int) -> None:
-        """Say what came of it."""
+        """Show its result."""
 
     def close(self) -> None:
-        """Say that nothing more comes."""
+        """Stop displaying."""
 
 
 class Lines:
-    """One line for each benchmark that is done: for logs and pipes."""
+    """One line for each finished benchmark: for logs and pipes."""
 
     def __init__(self, stream: TextIO) -> None:
         """Write to this stream."""
         self._stream = stream
 
     def started(self, bench: str, number: int, of: int) -> None:
-        """Say nothing yet."""
+        """Show nothing yet."""
 
     def moved(self, part: float) -> None:
-        """Say nothing yet."""
+        """Show nothing yet."""
 
     def finished(self, result: Result, number: int, of: int) -> None:
         """Write the line."""
@@ -53,7 +53,7 @@ class Lines:
 
 
 class Live(Lines):
-    """The same lines, and under them one that moves, with the time that is left; for terminals."""
+    """The same lines, with a moving one below that shows the remaining time; for terminals."""
 
     def __init__(self, stream: TextIO) -> None:
         """Write to this terminal."""
@@ -75,12 +75,12 @@ class Live(Lines):
         self._stream.flush()
 
     def finished(self, result: Result, number: int, of: int) -> None:
-        """Put what came of it above the moving line."""
+        """Put the result above the moving line."""
         self._stream.write(ERASE)
         super().finished(result, number, of)
 
     def close(self) -> None:
-        """Take the moving line away."""
+        """Remove the moving line."""
         self._stream.write(ERASE)
         self._stream.flush()
 
@@ -93,19 +93,19 @@ class Silent(Lines):
     """Nothing at all."""
 
     def __init__(self) -> None:
-        """Write nowhere."""
+        """Show nothing."""
 
     def finished(self, result: Result, number: int, of: int) -> None:
-        """Say nothing."""
+        """Show nothing."""
 
 
 def shown_on(stream: TextIO) -> Progress:
-    """Return the progress that suits a stream."""
+    """Return the display that suits a stream."""
     return Live(stream) if stream.isatty() else Lines(stream)
 
 
 def said(result: Result) -> str:
-    """Return a result in one line: figure, part of the limit, verdict and the first reason."""
+    """Return a result in one line: figure, share of the limit, rating and the first reason."""
     figure = "" if result.value is None else f" {result.value:.4g} {result.unit}"
     part = "" if result.ratio is None else f", {result.ratio:.0%} of the limit"
     why = f" ({result.why[0]})" if result.why else ""
@@ -114,10 +114,10 @@ def said(result: Result) -> str:
 
 
 class Ticker:
-    """Shows round by round what each GPU does, and how much time is left."""
+    """Shows round by round what each GPU does, and the remaining time."""
 
     def __init__(self, stream: TextIO | None, seconds: float) -> None:
-        """Write to this stream, or nowhere, of a load of so many seconds."""
+        """Write to this stream, or nowhere, for a load of this many seconds."""
         self._stream, self._seconds = stream, seconds
         self._live = bool(stream and stream.isatty())
         self._next = 0.0
@@ -125,7 +125,7 @@ class Ticker:
         self._now: dict[int, str] = {}
 
     def told(self, gpu: int, state: Mapping[str, Any]) -> None:
-        """Show one round of one GPU, the others beside it; a line that is malformed is shown as far as it goes."""
+        """Show one round of one GPU beside the others; a malformed line is shown as far as possible."""
         spent = float(state.get("spent") or 0.0)
         wrong = state.get("wrong") or (0,)
         self._wrong[gpu] = self._wrong.get(gpu, 0) + int(wrong[0])
@@ -138,7 +138,7 @@ class Ticker:
             self._next = (spent // EVERY + 1) * EVERY
 
     def close(self) -> None:
-        """Take the moving line away."""
+        """Remove the moving line."""
         if self._stream and self._live:
             self._stream.write(ERASE)
             self._stream.flush()

@@ -1,4 +1,4 @@
-"""Answers of the child read: what was measured, and the figures beside a burst."""
+"""The child's messages parsed: measurements, and the figures beside a burst."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ REASONS = {
     0x80: "power brake",
     0x100: "display clocks",
 }
-OURS = frozenset({"at", "hops"})  # what a reading has from elsewhere than NVML
+OURS = frozenset({"at", "hops"})  # parts of a reading that do not come from NVML
 
 
 def summed(
     said: Mapping[str, Any], limits: Mapping[str, Any], others: tuple[str, ...], payload: int | None = None
 ) -> model.Telemetry:
-    """Return what the card did during one measurement; raises KeyError, TypeError or ValueError for what is malformed.
+    """Return what the card did during one measurement; raises KeyError, TypeError or ValueError if malformed.
 
-    ``others`` are the processes that were on the card before we began, where the line itself does not tell.
+    ``others`` are the processes on the card before the run, if the line itself does not say.
     """
     readings = said["readings"]
     masks = [int(reading["mask"]) for reading in readings if reading["mask"] is not None]
@@ -94,13 +94,13 @@ def _span(readings: Sequence[Mapping[str, Any]], name: str) -> model.Span | None
 
 
 def _most(readings: Sequence[Mapping[str, Any]], name: str) -> int | None:
-    """Return the greatest reading: a link that rests between trains is not slow."""
+    """Return the maximum reading: a link that idles between trains is not slow."""
     values = _values(readings, name)
     return int(max(values)) if values else None
 
 
 def _hops(readings: Sequence[Mapping[str, Any]]) -> tuple[model.Hop, ...]:
-    """Return each link up to the root at its best under load, as a link that rests between trains is not slow."""
+    """Return each link up to the root at its best under load, since a link that idles between trains is not slow."""
     best: dict[str, model.Hop] = {}
     for address, generation, width, most, lanes in (hop for one in readings for hop in one.get("hops") or ()):
         now = model.Hop(
@@ -132,7 +132,7 @@ def _nvlink(said: Mapping[str, Any], limits: Mapping[str, Any]) -> model.NvLink 
 
 
 def _others(said: Mapping[str, Any], before: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the other processes that were there when the window began or ended, each once, at its latest."""
+    """Return the other processes at the beginning or end of the window, each once, in its latest state."""
     if "others" not in said["after"]:
         return before
     named = {str(one).partition(",")[0]: str(one) for end in ("before", "after") for one in said[end]["others"]}
@@ -147,7 +147,7 @@ def _grown(said: Mapping[str, Any], name: str) -> int | None:
 def sustained(
     said: Mapping[str, Any], amount: float, limits: Mapping[str, Any], limit: Callable[[model.Telemetry], Ceiling]
 ) -> model.Sustained | None:
-    """Return the figure of the work without rest, where there is one; ``amount`` is that of one run in the unit."""
+    """Return the sustained figure, if there is one; ``amount`` is that of one run in the unit."""
     if "sustained" not in said:
         return None
     line = said["sustained"]
@@ -167,7 +167,7 @@ def sustained(
 
 
 def zeros(said: Mapping[str, Any], amount: float, burst: float, limits: Mapping[str, Any]) -> model.Zeros | None:
-    """Return the figure of the burst with zeros, where there is one, beside that of random data."""
+    """Return the figure of the burst with zeros, if there is one, compared with random data."""
     if "zeros" not in said:
         return None
     line = said["zeros"]

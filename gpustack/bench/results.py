@@ -1,4 +1,4 @@
-"""What the child measured becomes results: statistics, ceilings and verdicts, as a pure function of its lines."""
+"""The child's measurements become results: statistics, ceilings and ratings, as a pure function of its lines."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from gpustack.model.rows import Architecture
 
 SCALES = {"GB/s": 1e9, "TFLOP/s": 1e12}
-PARTS = {"µs": 1e6, "ns": 1e9}  # of a second: the figure is the time of one operation, and no rate
+PARTS = {"µs": 1e6, "ns": 1e9}  # seconds: the figure is the time of one operation, not a rate
 MALFORMED = (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError, IndexError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What the child told of the GPU that it opened."""
+    """What the child reported about the GPU it opened."""
 
     devices: tuple[Device, ...]
     device: Device
@@ -38,7 +38,7 @@ class Opened:
 
 
 def opened(said: Mapping[str, Any], gpu: int) -> Opened:
-    """Return the GPU that was opened, and all; raises one of MALFORMED where the line is not what it must be."""
+    """Return the opened GPU and all GPUs; raises one of MALFORMED for an invalid line."""
     limits = {str(name): value for name, value in said["limits"].items()}
     more = {"driver": limits.get("driver"), "memory_mib": limits.get("memory_mib")}
     devices = tuple(Device(**{**row, **(more if row["index"] == gpu else {})}) for row in said["devices"])
@@ -53,7 +53,7 @@ def opened(said: Mapping[str, Any], gpu: int) -> Opened:
 
 
 def refusal(what: object, highest: int) -> NothingSeenError | UsageError:
-    """Return why no GPU could be opened, of which the highest wanted was this one, from what the child said of it."""
+    """Return why no GPU could be opened, given the highest requested one, from the child's message."""
     if not isinstance(what, dict):
         return NothingSeenError(f"the GPU could not be opened: the child {what or 'was ended'}")
     if isinstance(count := what.get("count"), int) and 0 < count <= highest:
@@ -62,7 +62,7 @@ def refusal(what: object, highest: int) -> NothingSeenError | UsageError:
 
 
 def architecture(matrix: Matrix, device: Device) -> Architecture | None:
-    """Return the row of a GPU's architecture, where the matrix has one."""
+    """Return the row of a GPU's architecture, if the matrix has one."""
     capability = ComputeCapability.parse(device.compute_capability)
     return matrix.arch(capability) if capability else None
 
@@ -73,7 +73,7 @@ def listed(said: Mapping[str, Any]) -> list[int]:
 
 
 def among_us(said: Mapping[str, Any], ours: frozenset[str]) -> dict[str, Any]:
-    """Return what a child measured without the company of its siblings: what we run on a card is no stranger."""
+    """Return a child's measurement without its siblings' processes, which are our own."""
     made = dict(said)
     for end in ("before", "after"):
         held = said.get(end)
@@ -84,7 +84,7 @@ def among_us(said: Mapping[str, Any], ours: frozenset[str]) -> dict[str, Any]:
 
 
 def measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture: Architecture | None) -> Result:
-    """Return the result of one benchmark; samples that are none make it a failed one."""
+    """Return the result of one benchmark; invalid samples make it a failed one."""
     try:
         return _measured(said, bench, seen, architecture)
     except MALFORMED as error:
@@ -92,12 +92,12 @@ def measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture: 
 
 
 def failed(bench: Bench, device: int | None, reason: str) -> Result:
-    """Return the result of a benchmark that went wrong."""
+    """Return the result of a failed benchmark."""
     return replace(skipped(bench, device, reason, None), verdict=Mark.FAILED)
 
 
 def skipped(bench: Bench, device: int | None, reason: str, remedy: str | None) -> Result:
-    """Return the result of a benchmark that cannot be run here."""
+    """Return the result of a benchmark that cannot run here."""
     return Result(
         id=bench.id,
         device=None if bench.scope == "all" and bench.company else device,
@@ -162,7 +162,7 @@ def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture:
 
 
 def together(parts: Mapping[int, Result]) -> Result:
-    """Return one figure of what several GPUs did at the same time: their sum, with each one's part beside it."""
+    """Return one figure for several GPUs that ran concurrently: their sum, with each one's part."""
     known = sorted(parts.items())
     first = known[0][1]
     samples = tuple(map(sum, zip(*(part.samples for _, part in known), strict=False)))
@@ -196,7 +196,7 @@ def _gpus(bench: Bench, device: int | None) -> tuple[int, ...]:
 
 
 def _figure(unit: str, amount: float, seconds: float) -> float:
-    """Return the rate of so much work in so many seconds, or the time of one operation where the unit is a time."""
+    """Return the rate of this much work in this many seconds, or the time per operation if the unit is a time."""
     return seconds / amount * PARTS[unit] if unit in PARTS else amount / seconds
 
 

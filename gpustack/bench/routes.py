@@ -1,4 +1,4 @@
-"""The way between GPUs and the host: PCIe bridges, NVLink, and whether peers reach each other."""
+"""The connections between GPUs and the host: PCIe bridges, NVLink, and peer access."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ End = dict[str, Any]
 
 
 def chain(pci: str, root: str = "/sys") -> tuple[Path, ...]:
-    """Return the folders of a device and of every bridge above it; nothing where the kernel does not know it."""
+    """Return the folders of a device and of every bridge above it; nothing if the kernel does not know it."""
     own = Path(root, "bus/pci/devices", pci)
     try:
         real = own.resolve(strict=True)
@@ -38,7 +38,7 @@ def chain(pci: str, root: str = "/sys") -> tuple[Path, ...]:
 
 
 def look(folders: Sequence[Path]) -> list[Hop]:
-    """Return what each link runs at and can do: address, generation, lanes, and the most of both."""
+    """Return each link's current and maximum state: address, generation, lanes, and both maxima."""
     return [(folder.name, *_numbers([_said(folder / name) for name in FILES])) for folder in folders]
 
 
@@ -52,7 +52,7 @@ def _generation(said: str) -> int | None:
 
 
 def _lanes(said: str) -> int | None:
-    """Return the lanes; root ports that are made up tell none, or 255."""
+    """Return the lanes; virtual root ports report none, or 255."""
     return int(said) if said.isdecimal() and 0 < int(said) <= MOST_LANES else None
 
 
@@ -64,15 +64,15 @@ def _said(path: Path) -> str:
 
 
 class Routes:
-    """The links of the GPUs that CUDA shows, found by their UUIDs, since NVML's numbers are others."""
+    """The links of the GPUs that CUDA shows, found by UUID, since NVML's numbers differ."""
 
     def __init__(self, handles: Mapping[str, object], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Ask NVML by these handles, of the GPUs in these rows."""
+        """Query NVML with these handles about the GPUs in these rows."""
         self._handles = {int(row["index"]): handles.get(str(row["uuid"]).lower()) for row in rows}
         self._places = {int(row["index"]): str(row["pci"]).lower() for row in rows}
 
     def ends(self, gpus: Iterable[int]) -> list[End]:
-        """Return the links of each of these GPUs; nothing for one of which NVML tells nothing."""
+        """Return the links of each of these GPUs; nothing for one that NVML reports nothing about."""
         listed = list(gpus)
         return [end for gpu in listed if (end := self._end(gpu, [one for one in listed if one != gpu])) is not None]
 
@@ -94,7 +94,7 @@ class Routes:
 
 
 def states(handle: object) -> list[int]:
-    """Return for each link whether it is up, as far as there are links."""
+    """Return for each existing link whether it is up."""
     told = (_told(pynvml.nvmlDeviceGetNvLinkState, handle, link) for link in range(pynvml.NVML_NVLINK_MAX_LINKS))
     return [int(one) for one in takewhile(lambda one: one is not None, told)]
 
@@ -108,7 +108,7 @@ def _speed(handle: object, link: int) -> int | None:
 
 
 def _leads(handle: object, link: int, place: str | None) -> bool:
-    """Tell whether this link ends at the GPU at this PCI address."""
+    """Return whether this link ends at the GPU with this PCI address."""
     if place is None or _told(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link) != TO_GPU:
         return False
     far = _told(pynvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link)
@@ -118,28 +118,28 @@ def _leads(handle: object, link: int, place: str | None) -> bool:
 
 
 def _told(ask: Callable[..., Any], *given: object) -> Any:  # noqa: ANN401 - NVML answers numbers and structures
-    """Return what NVML answers, or None."""
+    """Return NVML's answer, or None."""
     with suppress(pynvml.NVMLError, AttributeError, UnicodeDecodeError):
         return ask(*given)
     return None
 
 
 # pyright: reportAttributeAccessIssue=false
-# cuda.core and cuda.bindings choose their modules when they are imported: no type checker sees through that.
+# cuda.core and cuda.bindings choose their modules when imported, which type checkers cannot follow.
 
 
 ALREADY = "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED"
 STEP = 1 << 16
-LARGEST_PART = 4  # no buffer takes more than this part of the free memory
+LARGEST_PART = 4  # no buffer takes more than this share of the free memory
 UNORDERED = 1  # CU_STREAM_NON_BLOCKING
 NO_TIME = 2  # CU_EVENT_DISABLE_TIMING
 
 
 class Site:
-    """One GPU among several, with its primary context: the one that every library in this process uses."""
+    """One of several GPUs, with its primary context: the one that every library in this process uses."""
 
     def __init__(self, ordinal: int) -> None:
-        """Open the GPU with this CUDA ordinal; what is opened stays so until the process ends."""
+        """Open the GPU with this CUDA ordinal; it stays open until the process ends."""
         self.ordinal = ordinal
         (self._device,) = _asked(driver.cuDeviceGet, ordinal)
         (self._context,) = _asked(driver.cuDevicePrimaryCtxRetain, self._device)
@@ -149,7 +149,7 @@ class Site:
         self.stream, self.done = int(stream), int(event)
 
     def reach(self, other: Site) -> str | None:
-        """Let this GPU reach the other's memory; give why it may not, or None."""
+        """Let this GPU access the other's memory; return why it cannot, or None."""
         (able,) = _asked(driver.cuDeviceCanAccessPeer, self._device, other._device)
         if not able:
             return f"the driver does not let GPU {self.ordinal} access the memory of GPU {other.ordinal}"
@@ -161,14 +161,14 @@ class Site:
         return None
 
     def room(self) -> int:
-        """Return how large a buffer may be: a quarter of what is free."""
+        """Return the buffer size: a quarter of the free memory."""
         with self._current():
             free, _ = _asked(driver.cuMemGetInfo)
         return int(free) // LARGEST_PART // STEP * STEP
 
     @contextmanager
     def memory(self, size: int) -> Iterator[Memory]:
-        """Yield so many bytes of this GPU's memory, and take them back afterwards."""
+        """Yield this many bytes of this GPU's memory, and free them afterwards."""
         with self._current():
             (address,) = _asked(driver.cuMemAlloc, size)
         try:
@@ -179,29 +179,29 @@ class Site:
                 _asked(driver.cuMemFree, int(address))
 
     def clear(self, memory: Memory) -> None:
-        """Fill a memory of this GPU with ones, and wait for that."""
+        """Fill a memory of this GPU with ones, and wait."""
         with self._current():
             _asked(driver.cuMemsetD8Async, memory.address, 0xFF, memory.size, self.stream)
         self.settle()
 
     def copy(self, to: Memory, source: Memory) -> None:
-        """Enqueue a copy on this GPU's stream, done by its own copy engine; both memories are of one size."""
+        """Enqueue a copy on this GPU's stream, by its own copy engine; both memories have the same size."""
         with self._current():
             _asked(driver.cuMemcpyAsync, to.address, source.address, to.size, self.stream)
 
     def after(self, event: int) -> None:
-        """Have what is enqueued on this GPU's stream from now on wait for an event of any GPU."""
+        """Make work enqueued on this GPU's stream from now on wait for an event of any GPU."""
         with self._current():
             _asked(driver.cuStreamWaitEvent, self.stream, event, 0)
 
     def record(self) -> int:
-        """Enqueue this GPU's event on its stream, and give it."""
+        """Record this GPU's event on its stream, and return it."""
         with self._current():
             _asked(driver.cuEventRecord, self.done, self.stream)
         return self.done
 
     def settle(self) -> None:
-        """Wait until all that was enqueued on this GPU's stream is done."""
+        """Wait for all work on this GPU's stream."""
         with self._current():
             _asked(driver.cuStreamSynchronize, self.stream)
 
@@ -215,17 +215,17 @@ class Site:
 
 
 def follow(stream: int, event: int) -> None:
-    """Have a stream of the current GPU wait for an event of any GPU."""
+    """Make a stream of the current GPU wait for an event of any GPU."""
     _asked(driver.cuStreamWaitEvent, stream, event, 0)
 
 
 def move(to: Memory, source: Memory, stream: int) -> None:
-    """Enqueue a copy on a stream of the current GPU, done by its copy engine, wherever the two memories are."""
+    """Enqueue a copy on a stream of the current GPU, by its copy engine, wherever the two memories are."""
     _asked(driver.cuMemcpyAsync, to.address, source.address, to.size, stream)
 
 
 def _asked(function: Callable[..., Any], *given: Any) -> list[Any]:  # noqa: ANN401 - the bindings have no types
-    """Return what the driver answers; raises CudaError with the name of its error."""
+    """Return the driver's answer; raises CudaError with the name of its error."""
     code, *answer = function(*given)
     if int(code):
         raise CudaError(f"{function.__name__} answered {getattr(code, 'name', int(code))}")

@@ -1,7 +1,7 @@
-"""One run of the suite: a child for each GPU, all at the same time wherever one does not disturb another.
+"""One run of the suite: a child for each GPU, concurrently if they do not disturb each other.
 
-Each child works off its list; before what it must not do beside others it asks for its turn. Here it is decided who
-may: what has the host to itself goes on alone, pairs beside other pairs, what all do at once begins for all at once.
+Each child works through its list; before anything that others could disturb it asks for its turn. This module decides
+who may proceed: exclusive work runs alone, pairs beside other pairs, and concurrent work starts together.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.bench import Device, Result
 
-PATIENCE = 20.0  # a library of half a gigabyte may come from a slow disk
+PATIENCE = 20.0  # half a gigabyte of library may come from a slow disk
 ANSWERS = frozenset({"measured", "skipped", "failed"})
-FEWEST = 2  # GPUs, for what goes on between them
+FEWEST = 2  # GPUs, for benchmarks between them
 MANY = 2  # GPUs in the short suite: with more of them, pairs are for the long one
 
 
 @dataclass(slots=True, kw_only=True)
 class Worker:
-    """One GPU with its child: what is left for it, what it asks to be let do, and whether it is in the middle of it."""
+    """One GPU with its child: the remaining work, the pending request, and whether it is running."""
 
     gpu: int
     left: list[Bench] = field(default_factory=list)
@@ -41,16 +41,16 @@ class Worker:
 
     @property
     def waits(self) -> Bench | None:
-        """What the child asks to be let do."""
+        """The child's pending request."""
         return self.left[0] if self.ear and self.ear.waiting and self.left else None
 
     @property
     def quiet(self) -> bool:
-        """Whether it does nothing now: there is no child, or it waits."""
+        """Whether it is idle: without a child, or waiting."""
         return self.ear is None or self.ear.waiting
 
     def take(self) -> list[Bench]:
-        """Return what is left for it, and leave nothing."""
+        """Return the remaining work, and clear it."""
         left, self.left = self.left, []
         return left
 
@@ -63,10 +63,10 @@ class Worker:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """What is asked, how children are started, and what came of it.
+    """The request, how children are started, and the results.
 
-    ``more`` are seconds by which the time is longer for each GPU that takes part in what takes several; ``each`` has
-    the short suite measure every card's own link alone too.
+    ``more`` are extra seconds for each GPU in a multi-GPU benchmark; ``each`` makes the short suite measure every
+    card's own link alone too.
     """
 
     door: Door
@@ -88,7 +88,7 @@ class Session:
     _single: bool = False
 
     def run(self, benches: Sequence[Bench], gpus: Sequence[int] | None, repeat: int = 1) -> None:
-        """Run these benchmarks on these GPUs (none named: on all), so many times; at Ctrl-C, end with what there is."""
+        """Run these benchmarks on these GPUs (none: all), this many times; at Ctrl-C, end with the results so far."""
         self._benches = tuple(benches)
         self.of = len(benches) * repeat
         try:
@@ -102,7 +102,7 @@ class Session:
             self.progress.close()
 
     def _round(self, gpus: tuple[int, ...] | None) -> None:
-        """Run all once: the first child says which GPUs there are, where nobody named them."""
+        """Run everything once: without named GPUs, the first child reports which exist."""
         self._workers, self._parts, self._single = {}, {}, False
         if not gpus and not self.devices:
             self._workers = {0: Worker(gpu=0)}
@@ -153,14 +153,14 @@ class Session:
         return {"names": [bench.id for bench in worker.left], "company": company, "turns": turns}
 
     def _begin(self, worker: Worker, *, unnamed: bool = False) -> None:
-        """Start a child for what is left on a GPU."""
+        """Start a child for a GPU's remaining work."""
         given = {"names": None} if unnamed else self._list(worker)
         worker.seen, worker.began, worker.answered = None, False, False
         asked = {**self.asked, "gpu": worker.gpu, **given}
         worker.ear = start(asked, self.environ, self.door, self.patience, self.deadline)
 
     def _heard(self, worker: Worker, line: Line) -> None:
-        """Take in one line of a child."""
+        """Process one message of a child."""
         if line.kind == "listed":
             self._share(results.listed(line.what))
         elif line.kind in {"opened", "nothing"} or (line.kind == "died" and worker.seen is None):
@@ -183,7 +183,7 @@ class Session:
             self.progress.moved(float(line.what))
 
     def _opened(self, worker: Worker, line: Line) -> None:
-        """Note the GPU that was opened, or say of one that was not why; raises where there is none."""
+        """Store an opened GPU, or report why one could not be opened; raises if there is none."""
         what: Any = line.what
         if line.kind == "opened":
             try:
@@ -208,7 +208,7 @@ class Session:
             self._keep(results.skipped(bench, worker.gpu, reason, str(what.get("remedy"))))
 
     def _lost(self, worker: Worker, why: str) -> None:
-        """Have one GPU that cannot be opened fail, which costs no other anything; raises where it is the last hope."""
+        """Fail one GPU that cannot be opened, without affecting others; raises if it was the last one."""
         worker.close()
         others = any(one.ear for one in self._workers.values())
         if not self.results and not others:
@@ -237,11 +237,11 @@ class Session:
             self._keep(results.failed(bench, gpu, str(what.get("reason"))))
 
     def _ours(self) -> frozenset[str]:
-        """Return the numbers of our own processes, as NVML has them."""
+        """Return NVML's numbers of our own processes."""
         return frozenset(number for one in self._workers.values() if one.seen for number in one.seen.own)
 
     def _turns(self) -> None:
-        """Let everybody go on who disturbs nobody."""
+        """Let every child proceed that disturbs nobody."""
         while granted := next(self._grants(), None):
             for worker in granted:
                 bench = worker.left[0]
@@ -252,7 +252,7 @@ class Session:
                     worker.left.pop(0)
 
     def _grants(self) -> Iterator[list[Worker]]:
-        """Yield those who may go on together, those first whose turn comes first."""
+        """Yield those that may proceed together, in turn."""
         order = {bench.id: number for number, bench in enumerate(self._benches)}
         waiting = sorted(
             (worker for worker in self._workers.values() if worker.waits),
@@ -275,7 +275,7 @@ class Session:
         return list(self._workers.values())
 
     def _wanted(self, worker: Worker, bench: Bench) -> bool:
-        """Tell whether it has to be measured: in the short suite a link alone only where it stood out among all."""
+        """Return whether it must be measured: the short suite measures a link alone only for an outlier."""
         return self.each or siblings.stands_out(self.results, bench.id, worker.gpu)
 
     def _keep(self, result: Result) -> None:

@@ -1,7 +1,7 @@
-"""What a child that measures is given: its variables, NVIDIA's libraries, and NCCL among several GPUs.
+"""The environment of a measuring child: its variables, NVIDIA's libraries, and NCCL among several GPUs.
 
-Names and numbers are those of nccl.h, which have been the same since NCCL 2. One thread serves all GPUs, in groups of
-calls: docs/decisions/0008.
+Names and numbers are those of nccl.h, unchanged since NCCL 2. One thread serves all GPUs, in groups of calls:
+docs/decisions/0008.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 PLACES = ("lib/python3*/site-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages")
 WHEELS = ("nvidia/cublas/lib", "nvidia/cu13/lib", "nvidia/cu14/lib", "torch/lib")
 NCCL_WHEELS = ("nvidia/nccl/lib", "torch/lib")  # one folder for every major version of CUDA
-# The first would have fp32 measured as tf32 or the reverse; with the second the gate would wait for itself.
+# The first would measure fp32 as tf32 or the reverse; with the second the gate would wait for itself.
 UNSET = frozenset({"NVIDIA_TF32_OVERRIDE", "CUDA_LAUNCH_BLOCKING"})
-# NVLink multicast belongs to the whole host, and one who fails with it takes it from all: who wants it sets it himself.
+# NVLink multicast belongs to the whole host, and one failing user blocks it for all: enable it explicitly.
 UNLESS_SET = {"NCCL_NVLS_ENABLE": "0"}
 AGAIN = "gpustack bench 'pcie.*.all' 'p2p.*' 'nccl.*'"
 SHOWN = "CUDA_VISIBLE_DEVICES"
 _WORD = 4  # bytes of a number
 _FLOAT32, _SUM = 7, 0  # ncclDataType_t, ncclRedOp_t
-_WIDER = 10000  # from 2.9 on a version is 20900, before that 2804 was 2.8.4
+_WIDER = 10000  # from 2.9 on a version is 20900; before that 2804 was 2.8.4
 UNSUFFIXED = 13000  # from CUDA 13 on the wheel is that of 13
 
 
@@ -55,7 +55,7 @@ def of_environment(prefixes: Sequence[str], name: str = "cublasLt", wheels: Sequ
 
 
 def alone(environ: Mapping[str, str], devices: Sequence[Device]) -> tuple[str, str]:
-    """Return why benchmarks that take several GPUs are skipped with one, and what to type to have them."""
+    """Return why multi-GPU benchmarks are skipped with one GPU, and the command that enables them."""
     if len(devices) > 1:
         named = " ".join(f"--gpu {device.index}" for device in devices)
         return "one GPU was named, but this needs two or more", f"{AGAIN} {named}"
@@ -76,18 +76,18 @@ def found_here(name: str = "cublasLt") -> str | None:
 
 
 def variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a child that measures: ours without what would falsify a figure."""
+    """Return the environment of a measuring child: ours without variables that would distort figures."""
     kept = {name: value for name, value in environ.items() if name not in UNSET}
     return {**UNLESS_SET, **kept, "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def library(pythons: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Return the cuBLASLt that a framework of the first of these Pythons would load, or None where it has none."""
+    """Return the cuBLASLt that a framework of the first of these Pythons would load, or None."""
     return of_environment(_prefixes(pythons, environ))
 
 
 def collective(pythons: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Return the NCCL that a framework of the first of these Pythons would load, or None where it has none."""
+    """Return the NCCL that a framework of the first of these Pythons would load, or None."""
     return of_environment(_prefixes(pythons, environ), "nccl", NCCL_WHEELS)
 
 
@@ -99,19 +99,19 @@ def _prefixes(pythons: Sequence[str], environ: Mapping[str, str]) -> list[str]:
 
 
 class NcclError(Exception):
-    """The library refused a call, or could not be loaded."""
+    """The library returned an error, or could not be loaded."""
 
 
 @dataclass(slots=True)
 class Nccl:
-    """One loaded copy of the library, real path and version told."""
+    """One loaded copy of the library, with its real path and version."""
 
     path: str
     version: str = ""
     _library: ctypes.CDLL = field(init=False)
 
     def __post_init__(self) -> None:
-        """Load it; raises NcclError where it will not."""
+        """Load it; raises NcclError on failure."""
         number = ctypes.c_int()
         try:
             self._library = ctypes.CDLL(self.path)
@@ -125,13 +125,13 @@ class Nccl:
         self.version = _version(number.value)
 
     def join(self, gpus: Sequence[int]) -> Ring:
-        """Return the communicators of these GPUs (CUDA's numbers); raises NcclError where they do not come about."""
+        """Return the communicators of these GPUs (CUDA's numbers); raises NcclError on failure."""
         made = (ctypes.c_void_p * len(gpus))()
         self.must("ncclCommInitAll", made, ctypes.c_int(len(gpus)), (ctypes.c_int * len(gpus))(*gpus))
         return Ring(self, [ctypes.c_void_p(one) for one in made])
 
     def must(self, function: str, *given: object) -> None:
-        """Call a function; raises NcclError with what the library says of its error."""
+        """Call a function; raises NcclError with the library's error message."""
         if code := getattr(self._library, function)(*given):
             raise NcclError(f"{function} answered {code}: {self._why(code)}")
 
@@ -153,11 +153,11 @@ class Ring:
         self._library, self._members = library, members
 
     def add(self, count: int, ways: Sequence[tuple[int, int, int]]) -> None:
-        """Enqueue the sum of so many numbers of 32 bits; a way is source, target and stream of one GPU."""
+        """Enqueue the sum of this many 32-bit numbers; a way is source, target and stream of one GPU."""
         self._each("ncclAllReduce", count, (ctypes.c_int(_SUM),), ways)
 
     def _each(self, name: str, count: int, how: tuple[ctypes.c_int, ...], ways: Sequence[tuple[int, int, int]]) -> None:
-        """Call the same for each GPU, as one group."""
+        """Make the same call for each GPU, as one group."""
         call, number, kind = self._library.must, ctypes.c_size_t(count), ctypes.c_int(_FLOAT32)
         call("ncclGroupStart")
         for member, (source, to, stream) in zip(self._members, ways, strict=True):
@@ -166,27 +166,27 @@ class Ring:
         call("ncclGroupEnd")
 
     def gather(self, count: int, ways: Sequence[tuple[int, int, int]]) -> None:
-        """Enqueue that all get everybody's part: each sends its own of so many numbers, at its place in its source."""
+        """Enqueue an all-gather: each sends this many numbers, from its position in its source."""
         each = count // len(ways)
         self._each("ncclAllGather", each, (), [(a + n * each * _WORD, b, c) for n, (a, b, c) in enumerate(ways)])
 
     def scatter(self, count: int, ways: Sequence[tuple[int, int, int]]) -> None:
-        """Enqueue the sum of which each gets its part alone, at its place in its target."""
+        """Enqueue a reduce-scatter: each gets only its part of the sum, at its position in its target."""
         each, how = count // len(ways), (ctypes.c_int(_SUM),)
         self._each("ncclReduceScatter", each, how, [(a, b + n * each * _WORD, c) for n, (a, b, c) in enumerate(ways)])
 
     def exchange(self, count: int, ways: Sequence[tuple[int, int, int]]) -> None:
-        """Enqueue that each sends every other its part of so many numbers, and gets one of each."""
+        """Enqueue an all-to-all: each sends every other its part, and gets one from each."""
         each = count // len(ways)
         pairs = product(range(len(ways)), repeat=2)
         self._pass([(one, other, other * each, one * each, each) for one, other in pairs], ways)
 
     def hand_on(self, count: int, ways: Sequence[tuple[int, int, int]]) -> None:
-        """Enqueue that each sends the next one all of its numbers, and the last one the first."""
+        """Enqueue that each sends all its numbers to the next one, and the last one to the first."""
         self._pass([(one, (one + 1) % len(ways), 0, 0, count) for one in range(len(ways))], ways)
 
     def _pass(self, parts: Sequence[tuple[int, int, int, int, int]], ways: Sequence[tuple[int, int, int]]) -> None:
-        """Send parts: from whom, to whom, where in the source, where in the target, and how many numbers."""
+        """Send parts: source rank, target rank, offset in the source, offset in the target, and count."""
         call, kind = self._library.must, ctypes.c_int(_FLOAT32)
         call("ncclGroupStart")
         for one, other, at, to, count in parts:
@@ -200,20 +200,20 @@ class Ring:
         call("ncclGroupEnd")
 
     def close(self) -> None:
-        """Take the communicators apart."""
+        """Destroy the communicators."""
         for member in self._members:
             self._library.must("ncclCommDestroy", member)
 
 
 def _version(number: int) -> str:
-    """Return a version as people write it."""
+    """Return a version in its usual form."""
     step = 10000 if number >= _WIDER else 1000
     return f"{number // step}.{number % step // 100}.{number % 100}"
 
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """The GPU that is measured, the NCCL to take (None: the one found here), and how to skip with a remedy."""
+    """The GPU to measure, the NCCL to use (None: the one found here), and how to skip with a remedy."""
 
     card: Card
     library: str | None
@@ -221,7 +221,7 @@ class Several:
 
     @contextmanager
     def far(self) -> Iterator[str]:
-        """Take the host's memory from the node furthest from this GPU; skips where the kernel tells of none."""
+        """Allocate host memory on the node furthest from this GPU; skips if the kernel reports none."""
         with ExitStack() as stack:
             try:
                 said = stack.enter_context(numa.far(self.card.pci))
@@ -230,25 +230,25 @@ class Several:
             yield said
 
     def pair(self, other: int) -> Pair:
-        """Return this GPU and another one, each reaching the other's memory where the driver lets it."""
+        """Return this GPU and another one, each accessing the other's memory if the driver allows it."""
         from gpustack.bench.exchange import paired  # noqa: PLC0415 - it needs the bindings, which may be missing
 
         return paired(self.card, other)
 
     def everybody(self, others: Sequence[int]) -> tuple[list[Site], str | None]:
-        """Return this GPU and others, each reaching every other's memory, or why one of them may not."""
+        """Return this GPU and others, each accessing every other's memory, or why one of them cannot."""
         from gpustack.bench.exchange import everybody  # noqa: PLC0415 - it needs the bindings, which may be missing
 
         return everybody(self.card, others)
 
     def crowd(self, sites: Sequence[Site], held: Sequence[tuple[Memory, Sequence[Memory]]]) -> Everybody:
-        """Return what takes samples of the copies from each GPU to every other."""
+        """Return the sampler of the copies from each GPU to every other."""
         from gpustack.bench.exchange import Everybody  # noqa: PLC0415 - it needs the bindings, which may be missing
 
         return Everybody(self.card, sites, held)
 
     def gathering(self, others: Sequence[int]) -> tuple[AbstractContextManager[Gathering], Mapping[str, Any]]:
-        """Return this GPU and others joined by NCCL, and which copy of it that is; skips where it cannot be had."""
+        """Return this GPU and others joined by NCCL, and which copy of it that is; skips if unavailable."""
         from gpustack.bench.exchange import joined  # noqa: PLC0415 - it needs the bindings, which may be missing
 
         path = self.library or found_here("nccl")

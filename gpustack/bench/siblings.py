@@ -1,4 +1,4 @@
-"""What the figures of a run mean together: GPUs unlike their siblings, and findings."""
+"""What the figures of a run mean together: GPUs that differ from their siblings, and findings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FEW = 2
 WHOLE = {"pcie.h2d.pinned": "pcie.h2d.all", "pcie.d2h.pinned": "pcie.d2h.all"}  # by what each GPU does alone
 WIDE = 5 * 1.4826  # median deviations: five standard deviations of a normal distribution
 MOST_NAMED = 4
-GOOD = (Mark.OK, Mark.LOW)  # a measurement that is not steady fails nobody, and is no measure of others
+GOOD = (Mark.OK, Mark.LOW)  # an unsteady measurement flags nobody, and is not a reference for others
 WARMER, SLOWER, WATTS = 8.0, 0.95, 0.9
 SWAP = Advice(
     "Measure it alone, then swap it with a sibling: what stays with the slot is caused by slot, power or airflow.",
@@ -47,7 +47,7 @@ PAIR = Advice(
 
 
 def found(results: Sequence[Result]) -> tuple[Finding, ...]:
-    """Return a finding for every result that is not simply good."""
+    """Return a finding for every result that is not good."""
     return tuple(_finding(result) for result in results if result.verdict is not Mark.OK)
 
 
@@ -68,7 +68,7 @@ def _finding(result: Result) -> Finding:
 
 
 def _fix(result: Result) -> Fix | None:
-    """Return what to do: about the reasons, or to have the figure at all."""
+    """Return the remedy: for the reasons, or for a missing figure."""
     if result.remedy:
         return Fix(text="This lets it run.", commands=(result.remedy,))
     if not result.advice:
@@ -98,7 +98,7 @@ def _because(result: Result) -> Iterable[Because]:
 
 
 def compared(results: Sequence[Result], devices: Sequence[Device]) -> tuple[Result, ...]:
-    """Return the results with a word, and the mark low, for each GPU that is far below GPUs of the same name."""
+    """Return the results, marking each GPU as low that is far below GPUs of the same name."""
     names: dict[int | None, str] = {device.index: device.name for device in devices}
     hosts = {bench.id for bench in suite.listed() if bench.limit in WITHOUT}
     fit = [one for one in results if one.device in names and one.id not in hosts and _fit(one)]
@@ -117,17 +117,17 @@ def compared(results: Sequence[Result], devices: Sequence[Device]) -> tuple[Resu
 
 
 def _fit(result: Result) -> bool:
-    """Tell whether a figure is steady and the GPU's own: what the host decides differs between places and moments."""
+    """Return whether a figure is steady and the GPU's own: host-dependent ones vary with place and time."""
     return bool(result.value) and result.verdict in GOOD and not result.method.get("refused")
 
 
 def _alike(one: Result, other: Result) -> bool:
-    """Tell whether two figures may be compared: those of pairs only where the way between them is the same."""
+    """Return whether two figures are comparable: those of pairs only if their connection is the same."""
     return not one.gpus or one.ceiling == other.ceiling
 
 
 def _judged(result: Result, others: Sequence[Result]) -> Result:
-    """Hold a figure against the median of its siblings' and its own; of two against the other, so that one is worse."""
+    """Compare a figure with the median of its siblings' and its own; of two with the other, so that one is worse."""
     values = [one.value for one in others if one.value]
     every = [*values, result.value or 0.0]
     usual = median(every) if len(values) >= FEW else values[0]
@@ -144,13 +144,13 @@ def _judged(result: Result, others: Sequence[Result]) -> Result:
 
 
 def stands_out(results: Sequence[Result], name: str, gpu: int) -> bool:
-    """Tell whether a GPU fell short of the others where all did this at once, or nobody can say."""
+    """Return whether a GPU fell short of the others when all ran concurrently, or this is unknown."""
     whole = next((one for one in results if one.id == WHOLE.get(name)), None)
     return whole is None or gpu in odd(whole)
 
 
 def odd(whole: Result) -> frozenset[int]:
-    """Return the GPUs whose part of a figure of all is clearly under that of the others."""
+    """Return the GPUs whose part of a shared figure is clearly below the others'."""
     cards = whole.method.get("cards")
     rows = [one for one in cards if isinstance(one, Mapping)] if isinstance(cards, Sequence) else []
     parts = {one["gpu"]: one["gb_s"] for one in rows}
@@ -161,14 +161,14 @@ def odd(whole: Result) -> frozenset[int]:
 
 
 def _apart(name: str, value: float, every: Sequence[float], usual: float) -> bool:
-    """Tell whether a figure is further from the usual one than those of its siblings are, and than sound cards may."""
+    """Return whether a figure deviates more than its siblings' figures do, and more than healthy cards may."""
     floor = (APART_TIGHT if name.startswith(TIGHT) and len(every) > FEW else APART) * usual
     spread = median(abs(one - usual) for one in every) if len(every) > FEW else 0.0
     return abs(value - usual) > max(floor, WIDE * spread)
 
 
 def _where(others: Sequence[Result]) -> str:
-    """Return in words which GPUs or pairs the others are."""
+    """Return in words which GPUs or pairs it is compared with."""
     if others[0].gpus:
         named = ", ".join(one.name().rpartition(" ")[2] for one in others[:MOST_NAMED])
         return f"GPUs {named}" + (f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else "")
@@ -176,7 +176,7 @@ def _where(others: Sequence[Result]) -> str:
 
 
 def _differences(result: Result, others: Sequence[Result]) -> Iterator[str]:
-    """Say in which clock, temperature or link it differs from them."""
+    """Return which clock, temperature or link differs from theirs."""
     mine, theirs = result.telemetry, [one.telemetry for one in others if one.telemetry]
     if mine is None or not theirs:
         return

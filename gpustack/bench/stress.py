@@ -1,4 +1,4 @@
-"""Load over most of the memory, and whether every bit stays what it was."""
+"""Load over most of the memory, checking that every bit stays correct."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ TITLE = "load over most of the memory"
 GIB = 1 << 30
 METHOD = ("way", "dtype", "m", "n", "k", "d", "library", "library_version", "waves", "workspace_mib")
 PATIENCE = 20.0
-ALLOWANCE = 60.0  # for opening the GPU and for the last round
+ALLOWANCE = 60.0  # for opening the GPU and the last round
 
 
 def bench(dtype: str = "bf16") -> Bench:
-    """Return the load as a benchmark: it is the product of that type, and has its limit."""
+    """Return the load as a benchmark: it is that type's product, with its limit."""
     return next(replace(one, id="stress", title=TITLE) for one in listed() if one.id == f"gemm.{dtype}")
 
 
 def concluded(
     states: Sequence[Mapping[str, Any]], asked: float, seen: Opened, architecture: Architecture | None
 ) -> Result:
-    """Return the result of the rounds, of which there must be at least one; malformed ones make it a failed one."""
+    """Return the result of at least one round; malformed ones make it a failed one."""
     try:
         return _concluded(states, asked, seen, architecture)
     except results.MALFORMED as error:
@@ -100,7 +100,7 @@ def _summed(states: Sequence[Mapping[str, Any]], asked: float) -> Stress:
 
 
 def _wrong(stress: Stress, device: Device) -> str:
-    """Say what was wrong, and on which GPU; nothing where nothing was."""
+    """Return what was wrong, and on which GPU; nothing if all was correct."""
     if not stress.wrong_bits and not stress.operands_changed and not stress.wrong_units:
         return ""
     where = f"GPU {device.index} ({', '.join(filter(None, (device.name, device.pci)))})"
@@ -114,7 +114,7 @@ def _wrong(stress: Stress, device: Device) -> str:
 
 
 def _did(seen: Telemetry | None) -> str:
-    """Say at which clock, power and temperatures the card worked."""
+    """Return the clock, power and temperatures at which the card worked."""
     if seen is None:
         return ""
     watts, gpu, memory = seen.power.watts, seen.temperature.gpu, seen.temperature.memory
@@ -130,7 +130,7 @@ def _did(seen: Telemetry | None) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Patient:
-    """One GPU under load: what was heard of it, and how it ended."""
+    """One GPU under load: its messages, and how it ended."""
 
     gpu: int
     ear: Ear
@@ -150,10 +150,10 @@ def stress(
     door: Door | None = None,
     matrix: Matrix | None = None,
 ) -> BenchReport:
-    """Return what a load of so many seconds brought to light on these GPUs (CUDA's numbers), all at the same time.
+    """Return the results of loading these GPUs (CUDA's numbers) for this many seconds, all at the same time.
 
-    Where none are named it is all but those on which others compute. What was found by then is kept at Ctrl-C. Raises
-    UsageError for a GPU or a Python that is not there, and NothingSeenError where no GPU can be opened.
+    Without GPUs it uses all that are not in use by others. Results until Ctrl-C are kept. Raises UsageError for an
+    unknown GPU or Python, and NothingSeenError if no GPU can be opened.
     """
     environ, door, matrix = os.environ if environ is None else environ, door or Door(), matrix or Matrix()
     begun = door.now()
@@ -191,14 +191,14 @@ def stress(
 
 @dataclass(slots=True, kw_only=True)
 class Ward:
-    """All GPUs under load at once; one place hears them all."""
+    """All GPUs under load at once, read in one place."""
 
     ticker: Ticker
     begin: Callable[[int], Ear]
     patients: dict[int, Patient] = field(default_factory=dict)
 
     def run(self, ears: Mapping[int, Ear]) -> str | None:
-        """Hear every child to its end, or end them all at Ctrl-C; give what interrupted."""
+        """Read every child to its end, or end them all at Ctrl-C; return what interrupted."""
         self.patients = {gpu: Patient(gpu=gpu, ear=ear) for gpu, ear in ears.items()}
         try:
             while listening := {gpu: one.ear for gpu, one in self.patients.items() if not one.ear.over}:
@@ -228,7 +228,7 @@ class Ward:
 
 
 def _result(patient: Patient, seconds: float, matrix: Matrix) -> Result:
-    """Return the result of one GPU: what its rounds say, and how it ended where that was not as it should be."""
+    """Return the result of one GPU: its rounds, and how it ended if that was abnormal."""
     line, seen = patient.trouble, patient.seen
     what: Any = line.what if line else "the load was stopped before its first round ended"
     reason = str(what.get("reason")) if isinstance(what, dict) else str(what)

@@ -1,8 +1,8 @@
 """The benchmarks of microbench/, read by path, and the GPUs that can be measured.
 
-Some parts are made with half the rate of their architecture, or less, and no attribute tells. What the probe gives in
-operations a clock and multiprocessor knows no clock, power or library: where it is far from the row, the part is
-another than the row speaks of, and the probe is believed.
+Some parts have half the rate of their architecture, or less, and no attribute says so. The probe's result in operations
+per clock and multiprocessor does not depend on clock, power or library: if it is far from the row, the part differs
+from the row's, and the probe is believed.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ if TYPE_CHECKING:
 
 FAMILIES = ("pcie", "hbm", "cache", "gemm", "launch", "alloc", "p2p", "nccl")
 SEVERAL = frozenset({"pair", "all"})
-SLOWER, FASTER = 0.75, 1.25  # of what the row lets expect: parts are cut by half or more, and no probe errs so much
-ALL = {"wgmma"}  # instructions that reach the whole rate: measured on an H200, 2026-11-21, 4078 of 4096 (bf16)
+SLOWER, FASTER = 0.75, 1.25  # of the rate in the row: parts are cut by half or more, and no probe errs that much
+ALL = {"wgmma"}  # instructions that reach the full rate: measured on an H200, 2026-11-21, 4078 of 4096 (bf16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One benchmark as its file declares it. ``limit`` says which ceiling it has: pcie.h2d, hbm, compute.bf16 ...
+    """One benchmark as its file declares it. ``limit`` names its ceiling: pcie.h2d, hbm, compute.bf16 ...
 
-    ``train``, ``rest`` and ``budget`` are seconds where it needs others than the usual; ``quick`` tells
-    whether it is one of the short suite. ``scope`` is how many GPUs it takes: several that are "abreast" do the same at
-    the same time, each in a child of its own, "all" are served by the child of the first. ``company`` are those beside
-    the first, which are given to ``prepare`` too where it takes a pair or all. One that is ``alone`` has the host to
-    itself: no other GPU works meanwhile.
+    ``train``, ``rest`` and ``budget`` are seconds if they differ from the default; ``quick`` puts it in the short
+    suite. ``scope`` is how many GPUs it takes: several that are "abreast" do the same concurrently, each in its own
+    child; "all" are served by the child of the first. ``company`` are those besides the first, also passed to
+    ``prepare`` if it takes a pair or all. One that is ``alone`` has the host to itself: no other GPU works meanwhile.
     """
 
     id: str
@@ -56,13 +55,13 @@ class Bench:
     company: tuple[int, ...] = ()
 
     def jobs(self, lab: Lab) -> AbstractContextManager[list[Job]]:
-        """Return the ways to do its work, one of which is to be measured."""
+        """Return the ways to do its work, one of which is measured."""
         return self.prepare(lab, self.company) if self.scope in SEVERAL else self.prepare(lab)
 
 
 @cache
 def listed() -> tuple[Bench, ...]:
-    """Return every benchmark, in the order in which they are run; raises BrokenError where a file is damaged."""
+    """Return every benchmark in execution order; raises BrokenError if a file is damaged."""
     return tuple(bench for family in FAMILIES for bench in _family(family))
 
 
@@ -78,13 +77,13 @@ def chosen(names: Sequence[str]) -> tuple[Bench, ...]:
 
 
 def picked(names: Sequence[str], company: Sequence[Sequence[int]]) -> tuple[Bench, ...]:
-    """Return just these benchmarks, each with the GPUs beside the first."""
+    """Return exactly these benchmarks, each with the GPUs besides the first."""
     known = {bench.id: bench for bench in listed()}
     return tuple(replace(known[name], company=tuple(gpus)) for name, gpus in zip(names, company, strict=True))
 
 
 def rounds(gpus: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Return all pairs of these GPUs in as few rounds as can be, in each of which a GPU is in one pair at most."""
+    """Return all pairs of these GPUs in as few rounds as possible, with each GPU in at most one pair per round."""
     ring: list[int | None] = [*gpus, *([None] if len(gpus) % 2 else [])]
     found = []
     for _ in range(len(ring) - 1):
@@ -96,10 +95,10 @@ def rounds(gpus: Sequence[int]) -> list[list[tuple[int, int]]]:
 
 
 def tasks(benches: Sequence[Bench], gpus: Sequence[int]) -> dict[int, list[Bench]]:
-    """Return what each GPU's child does, in its order.
+    """Return the work of each GPU's child, in order.
 
-    First what is its own, then what all do abreast, what has the host to itself, the pairs round by round, and what the
-    first child does for all.
+    First its own, then concurrent work, exclusive work, the pairs round by round, and what the first child does for
+    all.
     """
     ones = [bench for bench in benches if bench.scope == "one"]
     own = [bench for bench in ones if not bench.alone] + [bench for bench in benches if bench.scope == "abreast"]
@@ -115,7 +114,7 @@ def tasks(benches: Sequence[Bench], gpus: Sequence[int]) -> dict[int, list[Bench
 
 
 def loaded(name: str) -> ModuleType:
-    """Return a file of ``microbench/`` as a module of its own; raises BrokenError where it is damaged."""
+    """Return a file of ``microbench/`` as its own module; raises BrokenError if it is damaged."""
     path = assets.MICROBENCH / f"{name}.py"
     module = ModuleType(f"_microbench_{name}")
     try:
@@ -135,7 +134,7 @@ def _family(name: str) -> list[Bench]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The rate that the part at hand has, and in words how it is known; ``doubt`` says where it is not the row's."""
+    """The rate of the part at hand, and its source in words; ``doubt`` says where it differs from the row."""
 
     rate: float
     source: str
@@ -144,7 +143,7 @@ class Part:
 
 @cache
 def rates(lab: Lab) -> Mapping[str, Mapping[str, object]]:
-    """Return what the probe measures on this card by data type; nothing where it cannot run."""
+    """Return the probe's measurements on this card by data type; nothing if it cannot run."""
     try:
         found: Mapping[str, Mapping[str, object]] = loaded("probe").rates(lab)
     except BrokenError:
@@ -155,7 +154,7 @@ def rates(lab: Lab) -> Mapping[str, Mapping[str, object]]:
 
 
 def part(dtype: str, product: str, said: Mapping[str, Any], architecture: Architecture | None) -> Part | None:
-    """Return the rate of this part in one data type; None where no row states one, or the probe says what it says."""
+    """Return the rate of this part in one data type; None if no row states one, or the probe's result."""
     row = architecture.rates_of(product).get(dtype) if architecture else None
     probed = said.get(dtype)
     if not architecture or not row or not probed:

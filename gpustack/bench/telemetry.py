@@ -20,17 +20,17 @@ from gpustack.bench import routes
 from gpustack.matrix.subjects import ranges
 
 PERIOD = 0.025
-HOPS_EVERY = 4  # readings: the kernel asks every bridge, which takes longer than NVML's answers
-MOST_READINGS = 2000  # of one window: those of a long one are thinned out evenly
-IDLE, DECAY, ASK_EVERY = 10, 1.5, 0.1  # percent; seconds in which another's last work is forgotten, and between asking
+HOPS_EVERY = 4  # readings: the kernel queries every bridge, which takes longer than NVML
+MOST_READINGS = 2000  # of one window; those of a long one are thinned out evenly
+IDLE, DECAY, ASK_EVERY = 10, 1.5, 0.1  # percent; seconds for another process's last work to fade, and between queries
 # How long each reason held the clock back so far, by its bit in the mask: catches what is over between two readings.
 # The last three got other numbers within R580, where settings had these: NVML_FI_DEV_CLOCKS_EVENT_REASON_* of
 # nvidia-ml-py 12.570.86, which has none of them, 12.575.51, 13.580.65 and 13.580.82.
 EVENTS = {0x4: 74, 0x10: 76}
 SINCE_575, SINCE_580_82 = {0x20: 251, 0x40: 252, 0x80: 253}, {0x20: 269, 0x40: 270, 0x80: 271}
 HIGHEST = 1 << 22  # number of a process: PID_MAX_LIMIT in the kernel's include/linux/threads.h
-SERVERS = frozenset({"nvidia-cuda-mps", "nvidia-cuda-mps-server"})  # on a card without a client they compute nothing
-LAG = 1.0  # seconds that NVML takes to tell what a process used
+SERVERS = frozenset({"nvidia-cuda-mps", "nvidia-cuda-mps-server"})  # without a client on the card they compute nothing
+LAG = 1.0  # seconds until NVML reports what a process used
 POWER_INSTANT = 186
 # Flits and data that came with errors, repeats, recoveries: totals of all links of a GPU.
 NVLINK_ERRORS = (38, 45, 52, 59)
@@ -38,10 +38,10 @@ Reading = dict[str, Any]
 
 
 class Telemetry:
-    """The readings of one card, taken all the time by a thread that ends with its process."""
+    """The readings of one card, taken continuously by a thread that ends with its process."""
 
     def __init__(self, handle: object, pci: str = "", own: frozenset[int] = frozenset()) -> None:
-        """Begin to read this card at a PCI address; ``own`` are the numbers that NVML gives our own process."""
+        """Start reading the card at a PCI address; ``own`` are NVML's numbers of our own process."""
         self._handle = handle
         self._chain = routes.chain(pci) if pci else ()
         self._hops: list[routes.Hop] = []
@@ -52,17 +52,17 @@ class Telemetry:
         threading.Thread(target=self._read_on, daemon=True).start()
 
     def window(self, begun: float, ended: float) -> list[Reading]:
-        """Return the readings between two times of the monotonic clock; where none fell between them, one of now."""
+        """Return the readings between two times of the monotonic clock; without any, one of now."""
         found = [dict(one) for one in self._readings if begun <= one["at"] <= ended] or [self._reading()]
         found[0]["hops"] = found[0]["hops"] or self._hops
         return found[:: -(-len(found) // MOST_READINGS)]
 
     def forget(self, before: float) -> None:
-        """Drop the readings before a time of the monotonic clock: a load may last for days."""
+        """Drop the readings before a time of the monotonic clock: a load may run for days."""
         self._readings = [one for one in self._readings if one["at"] >= before]
 
     def counters(self) -> Reading:
-        """Return the counters whose growth matters, and who else was at work since they were last asked."""
+        """Return the counters whose growth matters, and who else has worked since the last call."""
         since, self._asked = self._asked, time.time()
         return {
             "others": self.others(),
@@ -75,10 +75,10 @@ class Telemetry:
         }
 
     def others(self) -> list[str]:
-        """Return the number, name and memory of each process on the card that is not ours; from outside, no name.
+        """Return the number, name and memory of each other process on the card; without a name if it is outside.
 
-        Where NVML has another number for us than we have, it counts as the host does and not as our container: its
-        numbers are then those of other processes here. Else those that do not run here are left out.
+        If NVML has another number for us than we have, it counts as the host does and not as our container: its numbers
+        are then those of other processes here. Otherwise those not running here are left out.
         """
         outside = os.getpid() not in self._own
         those = [one for one in _listed(self._handle) if one.pid not in self._own]
@@ -86,7 +86,7 @@ class Telemetry:
         return [f"{one.pid} {name}{_held(one.usedGpuMemory)}" for one, name in told if name is not None]
 
     def limits(self) -> Reading:
-        """Return what does not change while we look."""
+        """Return what does not change during the measurement."""
         handle = self._handle
         return {
             "driver": _told(pynvml.nvmlSystemGetDriverVersion),
@@ -125,14 +125,14 @@ class Telemetry:
         }
 
     def _changed(self) -> list[routes.Hop] | None:
-        """Return the links up to the root where they are others than at the last reading."""
+        """Return the links up to the root if they changed since the last reading."""
         now = routes.look(self._chain)
         changed, self._hops = now != self._hops, now
         return now if changed else None
 
 
 def opened() -> dict[str, object]:
-    """Return NVML's handles by UUID; an empty answer where NVML cannot be opened."""
+    """Return NVML's handles by UUID; empty if NVML cannot be opened."""
     handles: dict[str, object] = {}
     with suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
@@ -145,7 +145,7 @@ def opened() -> dict[str, object]:
 
 
 def parent(handles: Mapping[str, object], uuid: str) -> tuple[object, str | None]:
-    """Return the handle of the card with this UUID, or of the one that a MIG instance is a slice of, and its share."""
+    """Return the handle of the card with this UUID, or of a MIG instance's parent, and its share."""
     if uuid.lower() in handles or not uuid.startswith("MIG-"):
         return handles.get(uuid.lower()), None
     mine = _told(pynvml.nvmlDeviceGetHandleByUUID, uuid.encode())
@@ -157,30 +157,30 @@ def parent(handles: Mapping[str, object], uuid: str) -> tuple[object, str | None
 
 
 def events(driver: str) -> Mapping[int, int]:
-    """Return the fields that a driver of this release has for the reasons of a lower clock, by their bits."""
+    """Return the fields of this driver release for the reasons of a lower clock, by bit."""
     release = ranges.numbers(driver)[:2]
     later = SINCE_580_82 if release >= (580, 82) else SINCE_575 if release >= (575,) else {}
     return {**EVENTS, **later}
 
 
 def numbers(handle: object) -> frozenset[int]:
-    """Return the numbers of all processes on a GPU, as NVML has them."""
+    """Return NVML's numbers of all processes on a GPU."""
     return frozenset(int(process.pid) for process in _listed(handle))
 
 
 def company(handle: object) -> list[str]:
-    """Return who computes on a GPU that we have not opened: its number, and its name where it runs here."""
+    """Return who computes on a GPU that we have not opened: its number, and its name if it runs here."""
     told = [(one.pid, _name(one.pid)) for one in _listed(handle)]
     return [f"{pid} {name or 'elsewhere'}" for pid, name in told if name not in SERVERS]
 
 
 def busy(handle: object) -> int | None:
-    """Return how busy a GPU is in percent, once what is only the end of another's work has come down."""
+    """Return how busy a GPU is in percent, once the rest of another process's work has faded."""
     return settled(lambda: _busy(handle), time.sleep)
 
 
 def settled(ask: Callable[[], int | None], wait: Callable[[float], None]) -> int | None:
-    """Return what is reported when it is low, or as it is after the time in which it should have come down."""
+    """Return a reading once it is low, or after the time in which it should have dropped."""
     seen = [ask()]
     while seen[-1] is not None and seen[-1] > IDLE and len(seen) * ASK_EVERY < DECAY:
         wait(ASK_EVERY)
@@ -194,13 +194,13 @@ def _busy(handle: object) -> int | None:
 
 
 def _listed(handle: object) -> list[Any]:
-    """Return the processes that compute on a GPU, but no impossible numbers: R535.43 to .86 shuffle the list."""
+    """Return the processes computing on a GPU, without impossible numbers: R535.43 to .86 shuffle the list."""
     listed = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
     return [one for one in listed if 0 < one.pid <= HIGHEST]
 
 
 def _name(pid: int) -> str | None:
-    """Return the name of a process of this machine, or None where there is none of this number."""
+    """Return the name of a process of this machine, or None for an unknown number."""
     try:
         return Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
     except OSError:
@@ -212,7 +212,7 @@ def _held(memory: int | None) -> str:
 
 
 def _used(handle: object, since: float, own: frozenset[int]) -> int | None:
-    """Return the most that another process used of the multiprocessors' time, in percent; 0 where there was none."""
+    """Return the maximum share of multiprocessor time that another process used, in percent; 0 for none."""
     try:
         samples: Sequence[Any] = pynvml.nvmlDeviceGetProcessUtilization(handle, int(since * 1e6))
     except pynvml.NVMLError as error:
@@ -239,7 +239,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 def _told(ask: Callable[..., Any], *arguments: object, otherwise: Callable[..., Any] | None = None) -> Any:  # noqa: ANN401 - NVML answers numbers, texts and structures
-    """Return what NVML answers; where the driver has no such function ask the older one; else None."""
+    """Return NVML's answer, from the older function if the driver lacks this one; else None."""
     try:
         return ask(*arguments)
     except pynvml.NVMLError_FunctionNotFound:  # pyright: ignore[reportAttributeAccessIssue] - made at import
@@ -253,7 +253,7 @@ def _throttle(handle: object) -> object:
 
 
 def _power(handle: object) -> float | None:
-    """Return the watts of this moment; where only the mean of the last second is reported, that."""
+    """Return the current watts, or the mean of the last second if only that is reported."""
     return _watts(_field(handle, POWER_INSTANT) or _told(pynvml.nvmlDeviceGetPowerUsage, handle))
 
 

@@ -1,8 +1,8 @@
-"""How long something takes on the device: prepared, warmed up, measured, and without rest for a while.
+"""How long something takes on the device: prepare, warm up, measure, and sustain.
 
 One sample is a train: the same work enqueued many times behind a closed gate, between two events, so that neither the
-cost of enqueuing nor the events' resolution of half a microsecond shows. Before and after it every multiprocessor notes
-its time and its clock counter: that gives the clock really held, in exactly this window.
+cost of enqueuing nor the events' resolution of half a microsecond shows. Before and after it every multiprocessor
+records its time and its clock counter, which gives the actual clock in exactly this window.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from gpustack.bench.lab import Job
     from gpustack.bench.telemetry import Telemetry
 
-MOST_RUNS = 400  # the driver holds about a thousand launches back; more would block behind the closed gate
-PATIENCE_NS = 500_000_000  # no kernel of ours runs for a second, the gate included
+MOST_RUNS = 400  # the driver queues about a thousand launches; more would block behind the closed gate
+PATIENCE_NS = 500_000_000  # none of our kernels runs for a second, the gate included
 WAIT = 5.0
 SLOTS = 1024
 ALIKE = 0.01
 LAST = 3
 OVERDRAFT = 4
-SETTLING = 4  # what the host does wavers too much to agree: so little of the time for warming up is spent on it
+SETTLING = 4  # the host varies too much to settle, so only this share of the warm-up time is spent on it
 LONG = 0.2  # seconds of a train: between two of them the card is idle for about a thousandth of that
 LEAST_TRAINS = 2
-EDGE = 0.15  # of the time in which all work at once: before and after it not all may
+EDGE = 0.15  # share of the time in which all work at once: at the edges not all may
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How to sample: seconds of a train, of rest after each, for warming up at most, and for all samples; how many."""
+    """How to sample: seconds of a train, rest after each, maximum warm-up, and all samples; and their number."""
 
     train: float = 0.02
     rest: float = 0.0
@@ -50,7 +50,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Train:
-    """What one train took, a run; the clock held in MHz, where it could be counted."""
+    """The time of one train, per run; the clock held in MHz, if it could be counted."""
 
     seconds: float
     clock_mhz: float | None
@@ -58,7 +58,7 @@ class Train:
 
 @dataclass(slots=True)
 class Samples:
-    """All trains of one measurement, each of so many runs, and when they were taken (on the monotonic clock)."""
+    """All trains of one measurement, each of this many runs, and when they ran (on the monotonic clock)."""
 
     runs: int
     trains: list[Train] = field(default_factory=list)
@@ -67,15 +67,15 @@ class Samples:
 
     @property
     def seconds(self) -> list[float]:
-        """The seconds of one run, train by train."""
+        """The seconds per run, train by train."""
         return [train.seconds for train in self.trains]
 
 
 class Timer:
-    """Takes trains on one card. ``gated`` turns false where the gate did not hold, and stays so."""
+    """Runs trains on one card. ``gated`` becomes false once the gate fails, and stays so."""
 
     def __init__(self, card: Card, flag: Memory, slots: tuple[Memory, Memory], notes: tuple[Memory, Memory]) -> None:
-        """Use this pinned flag, these slots on the card and these pinned copies of them."""
+        """Use this pinned flag, these slots on the card and their pinned copies."""
         self._card = card
         self._flag = (ctypes.c_uint32 * 2).from_address(flag.address)
         self._slots, self._notes = slots, notes
@@ -86,25 +86,25 @@ class Timer:
         self.gated = True
 
     def first(self, run: Callable[[], None]) -> None:
-        """Run once and wait, with the gate open: what is loaded at its first use might wait for the closed gate."""
+        """Run once and wait, with the gate open: lazy loading might wait for the closed gate."""
         run()
         self._card.record(self._done)
         self._card.wait(self._done, WAIT)
 
     def open(self) -> Timer:
-        """Return the same timer without the gate: for work in which the host has a part."""
+        """Return the same timer without the gate: for work that involves the host."""
         other = copy(self)
         other.gated = False
         return other
 
     def closed(self) -> Timer:
-        """Return the same timer with the gate again: where it gave up once, the host may only have been held up."""
+        """Return the same timer with the gate again: a single failure may only mean a delayed host."""
         other = copy(self)
         other.gated = True
         return other
 
     def train(self, run: Callable[[], None], runs: int) -> Train:
-        """Return what so many runs took; from the first time on that the gate gave up, without it."""
+        """Return the time of this many runs; without the gate once it has failed."""
         if self.gated:
             taken = self._take(run, runs, self._gate)
             self.gated = not self._flag[1]
@@ -132,7 +132,7 @@ class Timer:
         return Train(card.seconds(self._begin, self._end) / runs, self._clock())
 
     def _clock(self) -> float | None:
-        """Return the middle of the clocks that the multiprocessors held between the two stamps, in MHz."""
+        """Return the median clock of the multiprocessors between the two stamps, in MHz."""
         layout = struct.Struct(f"{2 * SLOTS}Q")
         before, after = (layout.unpack(ctypes.string_at(note.address, layout.size)) for note in self._notes)
         held = sorted(
@@ -144,21 +144,21 @@ class Timer:
 
 
 def sample(timer: Timer, run: Callable[[], None], plan: Plan, progress: Callable[[float], None]) -> Samples:
-    """Return the samples of some work, taken when it is warm, until they have settled or the budget is out."""
+    """Return the samples of some work, after warming up, until they have settled or the budget is spent."""
     runs = pilot(timer, run, plan.train)
     runs = warm_up(timer, run, runs, plan)
     return gather(lambda: timer.train(run, runs), runs, plan, progress)
 
 
 def settle(take: Callable[[], Train], plan: Plan) -> None:
-    """Take samples for nothing until the last three agree within a percent, or a part of the time for it is out."""
+    """Discard samples until the last three agree within a percent, or their share of the time is spent."""
     begun, taken = time.monotonic(), [take().seconds]
     while time.monotonic() - begun < plan.warm / SETTLING and not _alike(taken[-LAST:]):
         taken.append(take().seconds)
 
 
 def gather(take: Callable[[], Train], runs: int, plan: Plan, progress: Callable[[float], None]) -> Samples:
-    """Take samples of so many runs each until they have settled, or the budget is out."""
+    """Collect samples of this many runs each until they have settled, or the budget is spent."""
     samples = Samples(runs=runs, begun=time.monotonic())
     while not enough(samples, plan):
         samples.trains.append(take())
@@ -169,7 +169,7 @@ def gather(take: Callable[[], Train], runs: int, plan: Plan, progress: Callable[
 
 
 def beside(job: Job, timer: Timer, plan: Plan, start: Callable[[], object]) -> Samples:
-    """Return the samples of a work that others do at the same time: those from its first to its last moments."""
+    """Return the samples of a work that others do concurrently: those from its first to its last moments."""
     samples = Samples(runs=pilot(timer, job.run, plan.train))
     start()
     begun = samples.begun = time.monotonic()
@@ -179,13 +179,13 @@ def beside(job: Job, timer: Timer, plan: Plan, start: Callable[[], object]) -> S
         if now >= first and time.monotonic() <= last:
             samples.trains.append(train)
         elif now >= last and not samples.trains:
-            samples.trains.append(train)  # so slow that no train fits between the edges
+            samples.trains.append(train)  # too slow for a train to fit between the edges
     samples.ended = time.monotonic()
     return samples
 
 
 def enough(samples: Samples, plan: Plan) -> bool:
-    """Tell whether the samples have settled, or the budget is out: soon for few samples, which tell nothing."""
+    """Return whether the samples have settled, or the budget is spent: soon for few samples, which say little."""
     count, spent = len(samples.trains), time.monotonic() - samples.begun
     if count >= plan.most or spent >= plan.budget * (1 if count >= LEAST else OVERDRAFT):
         return count > 0
@@ -193,18 +193,18 @@ def enough(samples: Samples, plan: Plan) -> bool:
 
 
 def pilot(timer: Timer, run: Callable[[], None], seconds: float) -> int:
-    """Return how many runs make a train of so many seconds, as far as a single one tells."""
+    """Return how many runs make a train of this many seconds, as far as a single run shows."""
     timer.first(run)
     return fitting(seconds, timer.train(run, 1).seconds)
 
 
 def fitting(seconds: float, each: float) -> int:
-    """Return how many runs of so long each make a train of so many seconds."""
+    """Return how many runs of this duration each make a train of this many seconds."""
     return max(1, min(MOST_RUNS, math.ceil(seconds / max(each, 1e-9))))
 
 
 def warm_up(timer: Timer, run: Callable[[], None], runs: int, plan: Plan) -> int:
-    """Run until the last three trains agree within a percent, or the time for it is out; give the runs of a train."""
+    """Run until the last three trains agree within a percent, or time is up; return the runs per train."""
     begun, taken = time.monotonic(), [timer.train(run, runs).seconds]
     while time.monotonic() - begun < plan.warm and not _alike(taken[-LAST:]):
         time.sleep(plan.rest)
@@ -219,7 +219,7 @@ def _alike(taken: list[float]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What is measured beside the burst: so many seconds without rest (0: none), and the burst with zeros."""
+    """What is measured besides the burst: this many sustained seconds (0: none), and the burst with zeros."""
 
     sustain: float = 0.0
     zeros: bool = False
@@ -228,7 +228,7 @@ class Wishes:
 def follow(
     job: Job, wishes: Wishes, *, plan: Plan, timer: Timer, watch: Telemetry, told: Callable[[float], None]
 ) -> dict[str, Any]:
-    """Return the lines of all that was wished for; raises ArithmeticError where a result is wrong."""
+    """Return the lines for everything requested; raises ArithmeticError if a result is wrong."""
     said: dict[str, Any] = {}
     if wishes.sustain:
         said["sustained"] = hold(job, wishes.sustain, timer, watch, told)
@@ -241,7 +241,7 @@ def follow(
 
 
 def hold(job: Job, seconds: float, timer: Timer, watch: Telemetry, told: Callable[[float], None]) -> dict[str, Any]:
-    """Work for so many seconds without rest, and give what the last half of them brought."""
+    """Work for this many seconds without rest, and return the results of the second half."""
     runs = fitting(LONG, timer.train(job.run, 1).seconds)
     begun = time.monotonic()
     _until(begun + seconds / 2, job, runs, timer, lambda at: told((at - begun) / seconds))

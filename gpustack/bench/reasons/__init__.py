@@ -1,4 +1,4 @@
-"""Why a figure is low: what the GPU, its clocks, its links and its company say, and the verdict."""
+"""Why a figure is low: what the GPU, its clocks, its links and other processes show, and the rating."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gpustack.model.bench import Advice, Mark, Telemetry
 from gpustack.model.command import sh
 
 Rule = Callable[[Case], Reason | None]
-AT_WORK = 5.0  # percent of the multiprocessors' time that one other process takes: below that it is idle
-BUSY = 10.0  # percent of the time that the GPU was busy before we began
+AT_WORK = 5.0  # percent of multiprocessor time used by another process; below that it is idle
+BUSY = 10.0  # percent of the time that the GPU was busy before the run
 MOST_NAMED = 3
 WAIT = Advice(
     "Measure again when they are done; this shows which they are.",
@@ -30,8 +30,8 @@ RESET = Advice(
     "Reset the GPU when nobody uses it, or restart the machine, to remap the row.",
     (sh("nvidia-smi -q -d ROW_REMAPPER"), sh("sudo nvidia-smi --gpu-reset")),
 )
-BEYOND = 1.02  # of the limit: above that what the card reports of itself is doubtful
-LESSER = 0.95  # of the best way: below that it matters that the library names it first
+BEYOND = 1.02  # of the limit: above that, what the card reports about itself is doubtful
+LESSER = 0.95  # of the best way: below that, it matters that the library suggests it first
 QUIET = Advice("Measure again when the host is less busy.", (sh("uptime"),))
 WAY = re.compile(r"(?P<work>.*), heuristic (?P<rank>\d+)")
 
@@ -76,7 +76,7 @@ def errors(case: Case) -> Reason | None:
     return None
 
 
-# What can be said of the same work without rest: only the window is another.
+# Reasons that also apply to the sustained figure: only the window differs.
 HELD: tuple[Rule, ...] = (shared, links.power, links.thermal, links.hardware, links.locked, errors)
 
 
@@ -151,7 +151,7 @@ RULES: tuple[Rule, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The mark of a figure, why, and what to do about it."""
+    """The rating of a figure, the reasons, and the remedy."""
 
     mark: Mark
     why: tuple[str, ...]
@@ -159,7 +159,7 @@ class Verdict:
 
 
 def judge(case: Case) -> Verdict:
-    """Return the verdict on one figure."""
+    """Return the rating of one figure."""
     reasons = [reason for rule in RULES if (reason := rule(case))]
     weights = {reason.weight for reason in reasons}
     why = tuple(reason.text for reason in reasons)
@@ -175,7 +175,7 @@ def judge(case: Case) -> Verdict:
 
 
 def explain(case: Case, telemetry: Telemetry) -> tuple[str, ...]:
-    """Return the reasons that another window of the same work has, such as that without rest."""
+    """Return the reasons for another window of the same work, such as the sustained one."""
     other = replace(case, telemetry=telemetry)
     return tuple(reason.text for rule in HELD if (reason := rule(other)))
 

@@ -72,7 +72,7 @@ def _above(case: Case) -> Reason | None:
     seen = case.telemetry.link
     own = _speed(seen.generation, seen.width)
     if not seen.hops or _speed(seen.hops[0].generation, seen.hops[0].width) < own:
-        return None  # the bridges were looked at when the link was at rest
+        return None  # the bridges were read while the link was idle
     for hop in seen.hops[1:]:
         if own and _trained_down(hop) and _speed(hop.generation, hop.width) < own:
             have = f"PCIe {hop.generation}.0 x{hop.width} under load at the bridge {hop.address}"
@@ -86,7 +86,7 @@ def _trained_down(hop: Hop) -> bool:
 
 
 def _speed(generation: int | None, width: int | None) -> float:
-    """Return a measure by which links can be compared: each generation has twice the rate of the one before."""
+    """Return a comparable measure of links: each generation has twice the rate of the one before."""
     return (width or 0) * 2.0 ** (generation or 0) if generation and width else 0.0
 
 
@@ -182,10 +182,10 @@ def power(case: Case) -> Reason | None:
 
 
 def _capped(case: Case) -> bool:
-    """Tell whether power is what held the clock.
+    """Return whether power limited the clock.
 
     A short burst is over before NVML sees the cap. But a clock that NVML reads as high between the bursts, and that no
-    other reason holds, is not locked: it fell with the load.
+    other reason limits, is not locked: it dropped under the load.
     """
     mask, read = case.telemetry.throttle.mask, case.telemetry.clocks.sm
     drawn, limit = case.telemetry.power.watts, case.telemetry.power.limit
