@@ -1,4 +1,4 @@
-"""The CPU beside the GPU: the same model on both, what each batch takes, and from where on the GPU wins."""
+"""The CPU beside the GPU: the same model on both, the time of each batch, and from which batch the GPU wins."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 MOST_BATCHES = 5
 STEP = 4  # times more inputs from one batch to the next
-MOSTLY = 0.5  # of the GPU's time: that is what it goes into
-FREE = 0.5  # kernels that grow less than this much as fast as the work had room to spare
+MOSTLY = 0.5  # of the GPU's time: the share that makes something its main cost
+FREE = 0.5  # kernels whose time grows less than this share of the work had room to spare
 UNITS = {"mlp": "rows", "convnet": "images", "transformer": "sequences"}
 COPIED = 2  # the step in which the weights go to the device
 PINNED = "copied from pinned memory"  # its figure for one copy of all
@@ -39,7 +39,7 @@ class _Both(NamedTuple):
 
 
 def batches(most: int) -> tuple[int, ...]:
-    """Return the batches to be timed, from one input up to so many, each four times the one before."""
+    """Return the batches to time, from one input upwards, each four times the previous one."""
     found = [most]
     while found[-1] > 1 and len(found) < MOST_BATCHES - 1:
         found.append(max(1, found[-1] // STEP))
@@ -47,7 +47,7 @@ def batches(most: int) -> tuple[int, ...]:
 
 
 def joined(cpu: Sequence[BatchTime], gpu: Sequence[BatchTime]) -> tuple[BatchTime, ...]:
-    """Return what both told of each batch as one row."""
+    """Return the measurements of each batch on both as one row."""
     known = {one.batch: one.cpu_seconds for one in cpu}
     beside = tuple(replace(one, cpu_seconds=known.pop(one.batch, one.cpu_seconds)) for one in gpu)
     alone = (BatchTime(batch=batch, cpu_seconds=seconds) for batch, seconds in known.items())
@@ -55,11 +55,11 @@ def joined(cpu: Sequence[BatchTime], gpu: Sequence[BatchTime]) -> tuple[BatchTim
 
 
 def crossover(points: Sequence[BatchTime], unit: str = "inputs", weights_seconds: float | None = None) -> Crossover:
-    """Return from which batch on the GPU wins by these measured times, and why.
+    """Return the batch from which the GPU wins by these measured times, and why.
 
-    It wins from a batch on where it is faster there and at every larger batch that was measured; between two batches
-    the crossing is where the line through the two ratios meets one, both on logarithmic scales. ``weights_seconds`` is
-    what it takes to copy the weights there, once.
+    It wins from a batch on if it is faster there and at every larger measured batch; between two batches the crossing
+    is where the line through the two ratios reaches one, both on logarithmic scales. ``weights_seconds`` is what it
+    takes to copy the weights there, once.
     """
     ordered = sorted(points, key=lambda one: one.batch)
     both = [_Both(one.batch, cpu, gpu, one) for one in ordered if (cpu := one.cpu_seconds) and (gpu := one.gpu_seconds)]
@@ -71,7 +71,7 @@ def crossover(points: Sequence[BatchTime], unit: str = "inputs", weights_seconds
 
 
 def _crossing(both: Sequence[_Both]) -> float | None:
-    """Return the batch at which the two take the same time, before the GPU is faster for good."""
+    """Return the batch at which both take the same time, before the GPU stays faster."""
     if both[-1].ratio <= 1:
         return None
     at = float(both[0].batch)
@@ -93,7 +93,7 @@ def _says(at: float | None, both: Sequence[_Both], unit: str) -> str:
 
 
 def _small(first: _Both) -> list[str]:
-    """Say what the GPU's time goes into at the smallest batch."""
+    """Return in words what the GPU's time goes into at the smallest batch."""
     told = first.times
     copies, kernels = told.transfer_seconds, told.kernel_seconds
     if copies is None or kernels is None:
@@ -109,7 +109,7 @@ def _small(first: _Both) -> list[str]:
 
 
 def _large(both: Sequence[_Both]) -> list[str]:
-    """Say what more inputs cost on each: the GPU works on them side by side while it has room."""
+    """Return in words what more inputs cost on each: the GPU runs them in parallel while it has room."""
     first, last = both[0], both[-1]
     if first.batch == last.batch:
         return []
@@ -130,7 +130,7 @@ def _large(both: Sequence[_Both]) -> list[str]:
 
 
 def _once(both: Sequence[_Both], weights_seconds: float | None) -> list[str]:
-    """Say after how many batches the copy of the weights has paid."""
+    """Return after how many batches copying the weights has paid off."""
     last = both[-1]
     gained = last.cpu - last.gpu
     if not weights_seconds or gained <= 0:
@@ -152,7 +152,7 @@ def _duration(seconds: float) -> str:
 
 
 def alone(trace: Trace, why: str) -> Trace:
-    """Return the CPU's trace, with why there is no GPU beside it."""
+    """Return the CPU's trace, with the reason why there is no GPU beside it."""
     steps = (replace(one, why=(*one.why, why)) if one.number == COPIED else one for one in trace.steps)
     return replace(trace, steps=tuple(steps))
 
@@ -179,7 +179,7 @@ def beside_joined(trace: Trace, asked: Asked, progress: Progress) -> Trace:
 
 
 def _copied(trace: Trace) -> float | None:
-    """Return what one copy of the weights takes; the step itself copies twice, to compare, and allocates."""
+    """Return the time of one copy of the weights; the step itself copies twice, to compare, and allocates."""
     done = (step for step in trace.steps if step.number == COPIED and step.status is State.DONE)
     speed = next((one.value for step in done for one in step.figures if one.name == PINNED), None)
     return trace.subject.weight_bytes / speed / 1e9 if speed else None

@@ -1,9 +1,9 @@
 """Operations and bytes of each layer, counted from its shapes, and where that puts it under the roofline.
 
-A product of m x k and k x n is 2 m n k operations. Of the others each number takes: bias 1, relu 1, gelu 8, a pooled
-pixel 1, layernorm 8, softmax 6, residual 1; moving numbers takes none. Bytes are what must be read and written once:
-a kernel that reads something twice moves more. The roofline is that of Williams, Waterman and Patterson
-(doi:10.1145/1498765.1498785): the least of the peak of the arithmetic, and intensity x bandwidth.
+A product of m x k and k x n is 2 m n k operations. The others take per number: bias 1, relu 1, gelu 8, a pooled pixel
+1, layernorm 8, softmax 6, residual 1; moving numbers takes none. Bytes are what must be read and written once: a kernel
+that reads something twice moves more. The roofline is that of Williams, Waterman and Patterson
+(doi:10.1145/1498765.1498785): the minimum of the arithmetic peak and intensity x bandwidth.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ USUAL_LAUNCH = 2.5e-6  # seconds, where nothing tells what a launch costs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roof:
-    """What limits a layer: the bandwidth of memory and cache, the rate of the arithmetic units, the cost of a launch.
+    """The limits of a layer: bandwidth of memory and cache, rate of the arithmetic units, cost of a launch.
 
-    A layer whose bytes all fit into the cache may find them there, so the cache is its limit and not the memory.
+    A layer whose bytes all fit into the cache may find them there, so the cache is its limit instead of the memory.
     """
 
     gigabytes_a_second: float | None = None
@@ -42,7 +42,7 @@ class Roof:
     cache_gigabytes_a_second: float | None = None
 
     def holds(self, seen: TensorLayer) -> bool:
-        """Whether there is a known cache that holds all that a layer reads and writes."""
+        """Return whether a known cache can hold everything that a layer reads and writes."""
         return bool(self.cache_gigabytes_a_second) and seen.bytes_read + seen.bytes_written <= self.cache_bytes
 
 
@@ -68,7 +68,7 @@ def _each(op: ops.Op, size: int, model: Model) -> int:
 
 
 def layer(op: ops.Op, model: Model, width: int | None = None) -> TensorLayer:
-    """Return a layer with its operations and bytes, not timed yet; ``width`` is that of a number, else the model's."""
+    """Return a layer with its operations and bytes, without a time; ``width`` is a number's bytes, else the model's."""
     wide = width or model.width
     read = sum(math.prod(model.shape(name)) for name in (*ops.sources(op), *ops.weights(op)))
     written = sum(math.prod(model.shape(name)) for name in ops.outs(op))
@@ -94,7 +94,7 @@ def total(model: Model) -> float:
 
 
 def place(seen: TensorLayer, roof: Roof) -> TensorLayer:
-    """Return a layer with its place under the roofline: what limits it at best, and the TFLOP/s that it could reach."""
+    """Return a layer with its place under the roofline: its limit, and the attainable TFLOP/s."""
     moved = (seen.bytes_read + seen.bytes_written) / 1e9
     bandwidth = roof.cache_gigabytes_a_second if roof.holds(seen) else roof.gigabytes_a_second
     if not bandwidth or not moved:
@@ -109,7 +109,7 @@ def place(seen: TensorLayer, roof: Roof) -> TensorLayer:
 
 
 def raised(roof: Roof, ran: Sequence[TensorLayer]) -> Roof:
-    """Return a measured roof no lower than what layers reached: what was reached is possible."""
+    """Return a measured roof no lower than the rates of the layers, which are evidently possible."""
     speeds = {held: [one.gigabytes_a_second or 0.0 for one in ran if roof.holds(one) is held] for held in (True, False)}
     return replace(
         roof,
@@ -126,7 +126,7 @@ def _most(measured: float | None, reached: Iterable[float]) -> float | None:
 def under(
     memory: Figure | None, compute: Figure | None, cache: Figure | None, device: Device | None, launch: float
 ) -> Roof:
-    """Return the roof that these limits of a GPU make."""
+    """Return the roof for these limits of a GPU."""
     return Roof(
         gigabytes_a_second=memory.limit if memory else None,
         tflops=compute.limit if compute else None,
@@ -137,7 +137,7 @@ def under(
 
 
 def cache(device: Device | None, matrix: Matrix) -> Figure | None:
-    """Return the limit of a GPU's second-level cache, as its row and its clock give it."""
+    """Return the limit of a GPU's second-level cache, from its row and clock."""
     if device is None:
         return None
     architecture = results.architecture(matrix, device)
@@ -146,7 +146,7 @@ def cache(device: Device | None, matrix: Matrix) -> Figure | None:
 
 
 def subject(model: Model) -> Subject:
-    """Return what a trace says of its model."""
+    """Return the description of a trace's model."""
     return Subject(
         name=model.name,
         size=model.size,

@@ -1,7 +1,7 @@
-"""What goes wrong in a trace: whether an answer is right, the finding of a wrong one, and at which step a stack stops.
+"""What goes wrong in a trace: whether a result is correct, the finding if not, and the step at which a stack stops.
 
-The layer of the finding decides, since a program meets the layers in this order; a finding is named here only where
-its layer does not decide.
+The finding's layer decides, since a program reaches the layers in this order; a finding is listed here only if its
+layer does not decide.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ MOST = 160
 def compare(
     got: NDArray[np.floating], wanted: NDArray[np.floating], precision: str, *, what: str, rows: int | None = None
 ) -> Check:
-    """Return how far an answer is from the truth; ``rows`` is how many rows there were, of which these were taken.
+    """Return how far a result is from the reference; ``rows`` is how many rows there were before sampling.
 
-    Two measures, since the first alone would let one wrong number of many pass: the length of the difference over the
-    length of the truth, and the largest difference over the largest number of the truth.
+    Two measures, since the first alone would accept one wrong number among many: the norm of the difference over the
+    norm of the reference, and the largest difference over the largest reference value.
     """
     import numpy as np  # noqa: PLC0415 - only what runs a model needs it
 
@@ -108,7 +108,7 @@ def compare(
 
 
 def said(check: Check) -> str:
-    """Return in words what the check found: why the answer is wrong, or how near it is."""
+    """Return in words what the check found: why the result is wrong, or how close it is."""
     rows = f"{check.compared} of {check.rows} rows" if check.compared < check.rows else f"all {check.rows} rows"
     if not check.compared:
         return "nothing was compared"
@@ -123,7 +123,7 @@ def _over(error: float, size: float) -> float:
 
 
 def wrong(check: Check, *, component: str = "gpu", layer: Layer = Layer.HARDWARE, where: str = "") -> Finding:
-    """Return the finding of an answer that is not the right one; no figure of such a run counts."""
+    """Return the finding for a wrong result; no figure of such a run counts."""
     return Finding(
         id="trace-wrong-answer",
         severity=Severity.ERROR,
@@ -143,7 +143,7 @@ def wrong(check: Check, *, component: str = "gpu", layer: Layer = Layer.HARDWARE
 
 
 def step_failed(number: int, why: str, *, component: str = "gpu", layer: Layer = Layer.DRIVER) -> Finding:
-    """Return the finding of a step that did not work, in the words of what refused it."""
+    """Return the finding for a failed step, in the words of what refused it."""
     return Finding(
         id="trace-step-failed",
         severity=Severity.ERROR,
@@ -159,7 +159,7 @@ def step_failed(number: int, why: str, *, component: str = "gpu", layer: Layer =
 
 
 def step_of(finding: Finding) -> int:
-    """Return the number of the step at which what this finding tells of is met."""
+    """Return the number of the step that this finding affects."""
     return BY_FINDING.get(finding.id, BY_LAYER[finding.layer])
 
 
@@ -169,7 +169,7 @@ def why_of(finding: Finding) -> str:
 
 
 def stop(report: Report) -> Stop | None:
-    """Return the step at which the stack of a report fails, from its first root cause; None where it has none."""
+    """Return the step at which a report's stack fails, from its first root cause; None without one."""
     root = next((one for key in report.verdict.root_keys for one in report.findings if one.key == key), None)
     if root is None:
         return None
@@ -186,7 +186,7 @@ def stop(report: Report) -> Stop | None:
 
 
 def recorded(report: Report, subject: Subject) -> Trace:
-    """Return what would become of the seven steps on the machine of this report."""
+    """Return the expected outcome of the seven steps on this report's machine."""
     where = stop(report)
     roots = tuple(one for key in report.verdict.root_keys for one in report.findings if one.key == key)
     return Trace(
@@ -203,7 +203,7 @@ def recorded(report: Report, subject: Subject) -> Trace:
 
 
 def _summary(where: Stop | None, health: Health) -> str:
-    """Return in a sentence what would become of the seven steps."""
+    """Return the expected outcome of the seven steps in a sentence."""
     if where is not None and where.fails:
         return f"it would fail at step {where.step}, {where.name}: {where.says}"
     if where is not None:
@@ -229,7 +229,7 @@ def _recorded_step(number: int, where: Stop | None, health: Health) -> Step:
 def refused(
     number: int, words: str, component: str, judge: Callable[[str], Report]
 ) -> tuple[Stop, tuple[Finding, ...]]:
-    """Return where the stack stops and why, by what the framework said at this step."""
+    """Return where the stack stops and why, from the framework's message at this step."""
     report = judge(words)
     where = stop(report)
     if where is None:

@@ -1,4 +1,4 @@
-"""The model on the CPU: steps 1, 5 and 6 really done with numpy, timed layer by layer, and checked in float64."""
+"""The model on the CPU: steps 1, 5 and 6 run with numpy, timed layer by layer, and checked in float64."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from gpustack.trace.reference import Array
 
 USUAL = "fp32"
-WARM = 1.0  # seconds: a run that took less is run again, since the first one starts threads
+WARM = 1.0  # seconds: a shorter run is repeated, since the first one starts threads
 RUNS = 3
-SHARE = 0.25  # of the time that is left, for one batch
+SHARE = 0.25  # of the remaining time, for one batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One run of the model: what came out, its layers with their times, and the moments on the timeline."""
+    """One run of the model: its output, its layers with their times, and the moments on the timeline."""
 
     output: Array
     layers: tuple[TensorLayer, ...]
@@ -48,7 +48,7 @@ class Pass:
 
 @dataclass(slots=True, kw_only=True)
 class Journey:
-    """What was reached of the steps that a CPU can do, what was done when, and the ``seconds`` of all."""
+    """The steps that a CPU can do, their moments, and the ``seconds`` of all."""
 
     model: Model
     roof: Roof
@@ -61,7 +61,7 @@ class Journey:
     interrupted: str | None = None
 
     def go(self, progress: Progress) -> None:
-        """Do what a CPU can do of the steps; Ctrl-C ends it with what was reached."""
+        """Run the steps that a CPU can do; Ctrl-C ends it with what was reached."""
         model, clock = self.model, self.clock
         try:
             progress.step(1, NAMES[1])
@@ -87,7 +87,7 @@ class Journey:
             progress.close()
 
     def _keep(self, step: Step, moments: Sequence[Moment] = ()) -> None:
-        """Take a step that was done after the others, as one moment unless it has several."""
+        """Store a step that ran after the others, as one moment unless it has several."""
         seconds = step.seconds or 0.0
         whole = Moment(track="CPU", name=step.name, begin=0.0, seconds=seconds, step=step.number)
         self.timeline += [replace(one, begin=one.begin + self.seconds) for one in moments or (whole,)]
@@ -95,7 +95,7 @@ class Journey:
         self.seconds += seconds
 
     def whole(self, number: int) -> Step:
-        """Return one of the seven steps, as far as it was done."""
+        """Return one of the seven steps, as far as it ran."""
         if number in WITHOUT:
             return needing(number)
         return self.steps.get(number) or left_out(number, f"stopped by {self.interrupted}")
@@ -104,7 +104,7 @@ class Journey:
 def follow(asked: Asked, progress: Progress, clock: Callable[[], float] = time.perf_counter) -> Trace:
     """Return the trace of a model on this machine's CPU.
 
-    Raises NothingSeenError where numpy is missing, or where the model would take longer than there is time.
+    Raises NothingSeenError if numpy is missing or the model would take longer than the available time.
     """
     started = clock()
     model = build(asked.model, asked.size, asked.precision or USUAL)
@@ -140,7 +140,7 @@ def follow(asked: Asked, progress: Progress, clock: Callable[[], float] = time.p
 
 
 def run(model: Model, values: Mapping[str, Array], roof: Roof, clock: Callable[[], float] = time.perf_counter) -> Pass:
-    """Run the model once in float32 and give what came of it."""
+    """Run the model once in float32 and return the result."""
     layers, timeline = list[TensorLayer](), list[Moment]()
     output: Array = reference.numpy().zeros(0)
     begun = clock()
@@ -155,7 +155,7 @@ def run(model: Model, values: Mapping[str, Array], roof: Roof, clock: Callable[[
 
 
 def checked(model: Model, values: Mapping[str, Array], answer: Array) -> Check:
-    """Return how far an answer is from the truth in float64, over all inputs of the batch or some of them."""
+    """Return how far a result is from the float64 reference, over all inputs of the batch or some of them."""
     items = reference.sample(model)
     wanted = reference.truth(model, values, items)
     got = reference.part(answer, model, items)
@@ -165,7 +165,7 @@ def checked(model: Model, values: Mapping[str, Array], answer: Array) -> Check:
 def batches(
     asked: Asked, sizes: Sequence[int], clock: Callable[[], float] = time.perf_counter
 ) -> tuple[BatchTime, ...]:
-    """Return how long the CPU takes for each of these batches; those that would take too long are left out."""
+    """Return how long the CPU takes for each of these batches, without those that would take too long."""
     told = list[BatchTime]()
     with suppress(KeyboardInterrupt):
         until, speed = clock() + asked.timeout, 0.0
@@ -239,5 +239,5 @@ def _sixth(answer: Array, seconds: float, check: Check) -> Step:
 
 
 def _ceiling(name: str, value: float | None, unit: str, how: str) -> Figure | None:
-    """Return a limit that was measured with numpy; a layer that was faster raised it."""
+    """Return a limit measured with numpy, raised if a layer was faster."""
     return Figure(name=name, value=value, unit=unit, note=f"the most measured: {how}, or a layer") if value else None

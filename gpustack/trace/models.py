@@ -23,7 +23,7 @@ from gpustack.trace.ops import (
 )
 
 SEED = 20261121
-INPUT_FIRST = 1 << 31  # the weights of no model have so many numbers
+INPUT_FIRST = 1 << 31  # more than the number of weights in any model
 WIDTH = {"fp32": 4, "fp16": 2, "bf16": 2}
 MODELS = ("mlp", "convnet", "transformer")
 SIZES = ("small", "medium", "large")
@@ -55,7 +55,7 @@ class Role(str, Enum):
 class Tensor:
     """One tensor. Input and weights are uniform in ``centre`` ± ``spread``; ``first`` is where their numbers begin.
 
-    All numbers of a model are one sequence; those of the weights are the same whatever the batch.
+    All numbers of a model form one sequence; those of the weights do not depend on the batch.
     """
 
     name: str
@@ -67,13 +67,13 @@ class Tensor:
 
     @property
     def count(self) -> int:
-        """How many numbers it holds."""
+        """The number of its elements."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model with everything that is needed to run it. ``ops`` stand in the order in which they run.
+    """A model with everything needed to run it. ``ops`` are in execution order.
 
     ``batch`` is the length of the first axis of what the user would call a batch: rows, images, or sequences.
     """
@@ -87,31 +87,31 @@ class Model:
     seed: int = SEED
 
     def tensor(self, name: str) -> Tensor:
-        """Return the tensor of this name."""
+        """Return the tensor with this name."""
         return next(one for one in self.tensors if one.name == name)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of the tensor of this name."""
+        """Return the shape of the tensor with this name."""
         return self.tensor(name).shape
 
     @property
     def input(self) -> Tensor:
-        """The tensor that comes in."""
+        """The input tensor."""
         return next(one for one in self.tensors if one.role is Role.INPUT)
 
     @property
     def output(self) -> Tensor:
-        """The tensor that goes out."""
+        """The output tensor."""
         return next(one for one in self.tensors if one.role is Role.OUTPUT)
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
-        """All weights, in the order in which they are used."""
+        """All weights, in order of use."""
         return tuple(one for one in self.tensors if one.role is Role.WEIGHT)
 
     @property
     def parameters(self) -> int:
-        """How many numbers the weights are."""
+        """The number of elements in all weights."""
         return sum(one.count for one in self.weights)
 
     @property
@@ -122,7 +122,7 @@ class Model:
 
 @dataclass(slots=True)
 class _Draft:
-    """A model while it is written down, layer by layer."""
+    """A model under construction, layer by layer."""
 
     tensors: list[Tensor] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
@@ -136,14 +136,14 @@ class _Draft:
         return name
 
     def weight(self, name: str, shape: tuple[int, ...], gain: float = 1.0) -> str:
-        """Add a weight whose products keep the variance of what comes in: 1 / fan-in, times the gain."""
+        """Add a weight whose products preserve the variance of their input: 1 / fan-in, times the gain."""
         return self.add(name, shape, Role.WEIGHT, math.sqrt(3 * gain / math.prod(shape[1:])))
 
     def shape(self, name: str) -> tuple[int, ...]:
         return next(one.shape for one in self.tensors if one.name == name)
 
     def linear(self, name: str, source: str, width: int, activation: Activation = Activation.NONE) -> str:
-        """Add a product and its bias; give what comes out."""
+        """Add a product and its bias; return the output."""
         rows, depth = self.shape(source)
         gain = 1.0 if activation is Activation.NONE else 2.0  # half of what goes on is zero after these
         weight = self.weight(f"{name}.weight", (width, depth), gain)
@@ -173,7 +173,7 @@ class _Draft:
         return out
 
     def model(self, name: str, size: str, precision: str, batch: int) -> Model:
-        """Return the model; what the last layer writes is its output."""
+        """Return the model; its output is that of the last layer."""
         last = self.tensors[-1]
         out = Tensor(name=last.name, shape=last.shape, role=Role.OUTPUT)
         tensors = (*self.tensors[:-1], out)
@@ -181,9 +181,9 @@ class _Draft:
 
 
 def build(name: str, size: str, precision: str, batch: int | None = None) -> Model:
-    """Return a built-in model (of MODELS, SIZES and PRECISIONS), with this batch in the place of that of its size.
+    """Return a built-in model (of MODELS, SIZES and PRECISIONS), with this batch instead of its size's default.
 
-    Raises KeyError for a model, a size or a precision that there is not.
+    Raises KeyError for an unknown model, size or precision.
     """
     draft, _ = _Draft(), WIDTH[precision]
     made = {"mlp": _mlp, "convnet": _convnet, "transformer": _transformer}[name](draft, size, batch)
@@ -234,7 +234,7 @@ def _transformer(draft: _Draft, size: str, wanted: int | None) -> int:
 
 
 def _attention(draft: _Draft, source: str, batch: int, sequence: int, heads: int) -> str:
-    """Add the attention of a block, its last projection left out."""
+    """Add a block's attention without its last projection."""
     rows, width = draft.shape(source)
     depth, every = width // heads, batch * heads
     qkv = draft.linear("attention.qkv", source, 3 * width)

@@ -39,7 +39,7 @@ class Activation(str, Enum):
 
 
 class Pooling(str, Enum):
-    """How pixels become one: the largest of 2 x 2, or the mean of a whole channel."""
+    """How pixels are reduced: the maximum of 2 x 2, or the mean of a whole channel."""
 
     MAX2 = "max2"
     MEAN = "mean"
@@ -194,17 +194,17 @@ def outs(op: Op) -> tuple[str, ...]:
 
 
 def kind(op: Op) -> str:
-    """Return the word for what a layer does."""
+    """Return the word for a layer's operation."""
     return KINDS[type(op)]
 
 
 def made(model: Model, tensor: Tensor) -> Floats:
-    """Return the numbers of a weight or of the input as float32, rounded to the precision of the model."""
+    """Return the numbers of a weight or the input as float32, rounded to the model's precision."""
     import numpy as np  # noqa: PLC0415 - only what runs a model needs it
 
     out = np.empty(tensor.count, np.float32)
     shares = range(0, tensor.count, SHARE)
-    with ThreadPoolExecutor() as pool:  # numpy lets go of the interpreter while it computes
+    with ThreadPoolExecutor() as pool:  # numpy releases the interpreter lock while it computes
         for _ in pool.map(lambda begin: _fill(out[begin : begin + SHARE], begin, tensor, model), shares):
             pass
     return out.reshape(tensor.shape)
@@ -237,7 +237,7 @@ def encode(numbers: Floats, precision: str) -> Raw:
 
 
 def decode(raw: bytes | bytearray | memoryview, precision: str, shape: tuple[int, ...]) -> Floats:
-    """Return what lies in memory as float32 numbers of this shape."""
+    """Return encoded memory as float32 numbers of this shape."""
     import numpy as np  # noqa: PLC0415 - only what runs a model needs it
 
     if precision == "bf16":
@@ -248,7 +248,7 @@ def decode(raw: bytes | bytearray | memoryview, precision: str, shape: tuple[int
 
 
 def rounded(numbers: Floats, precision: str) -> Floats:
-    """Return float32 numbers rounded to what the precision can hold."""
+    """Return float32 numbers rounded to the precision."""
     import numpy as np  # noqa: PLC0415 - only what runs a model needs it
 
     if precision == "bf16":
@@ -263,7 +263,7 @@ def _nearest(numbers: Floats) -> NDArray[np.uint32]:
 
     bits = np.ascontiguousarray(numbers, np.float32).view(np.uint32)
     up = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    quiet = bits | np.uint32(0x00400000)  # what is not a number must not be rounded to infinity
+    quiet = bits | np.uint32(0x00400000)  # NaN must not be rounded to infinity
     nearest: NDArray[np.uint32] = np.where(np.isnan(bits.view(np.float32)), quiet, bits + up)
     return nearest
 

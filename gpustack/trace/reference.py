@@ -1,4 +1,4 @@
-"""The model in numpy: in float64 it is the truth that an answer is held against, in float32 the run on the CPU."""
+"""The model in numpy: in float64 it is the reference for results, in float32 the run on the CPU."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = NDArray[np.floating]
 
-SINGLE = 4  # bytes of a number in numpy, whatever the precision of the model
+SINGLE = 4  # bytes of a number in numpy, whatever the model's precision
 SIDE = 1024  # of the square product that shows what a CPU can do
-COPIED, CACHED = 1 << 26, 1 << 20  # bytes of the copies through the memory and within the cache
+COPIED, CACHED = 1 << 26, 1 << 20  # bytes of the copies through memory and within the cache
 TRIES = 4
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 INSTALL = "pip install numpy"
 BUDGET = 1e11  # operations in float64 that a check may take: about a second on 16 cores
-UNROLLED = 1 << 22  # numbers of a convolution that are unrolled at a time, so that they stay in a cache
+UNROLLED = 1 << 22  # numbers of a convolution unrolled at a time, to stay in a cache
 GELU = math.sqrt(2 / math.pi), 0.044715
 
 
 def numpy() -> ModuleType:
-    """Return numpy; raises NothingSeenError with what to type where it is not here."""
+    """Return numpy; raises NothingSeenError with the command to install it if it is missing."""
     try:
         import numpy as np  # noqa: PLC0415 - the core does without it
     except ImportError as error:
@@ -50,7 +50,7 @@ def load(model: Model) -> dict[str, Array]:
 
 
 def sample(model: Model, budget: float = BUDGET) -> tuple[int, ...]:
-    """Return which inputs of the batch are checked: all where that is cheap, else some from the first to the last."""
+    """Return which inputs of the batch are checked: all if that is cheap, else some from the first to the last."""
     most = max(1, min(model.batch, int(budget * model.batch / total(model))))
     if most == 1:
         return (model.batch - 1,)
@@ -65,7 +65,7 @@ def part(array: Array, model: Model, items: tuple[int, ...]) -> Array:
 
 
 def truth(model: Model, values: Mapping[str, Array], items: tuple[int, ...]) -> Array:
-    """Return the right output for these inputs of the batch, computed in float64 from the model's own numbers."""
+    """Return the correct output for these inputs of the batch, computed in float64 from the model's own numbers."""
     some = build(model.name, model.size, model.precision, len(items))
     given = {**values, model.input.name: part(values[model.input.name], model, items)}
     answer: Array = numpy().zeros(0)
@@ -77,9 +77,9 @@ def truth(model: Model, values: Mapping[str, Array], items: tuple[int, ...]) -> 
 def forward(
     model: Model, values: Mapping[str, Array], kind: str = "float32", clock: Callable[[], float] = time.perf_counter
 ) -> Iterator[tuple[ops.Op, Mapping[str, Array], float]]:
-    """Run the model layer by layer; give each layer with what it wrote and the seconds that it took.
+    """Run the model layer by layer; yield each layer with its output and the seconds it took.
 
-    Tensors that no later layer reads are let go. In float64 each weight is widened for its layer alone.
+    Tensors that no later layer reads are freed. In float64 each weight is widened only for its layer.
     """
     left = {name: place for place, op in enumerate(model.ops) for name in ops.sources(op)}
     held: dict[str, Array] = {model.input.name: values[model.input.name].astype(kind)}
@@ -94,7 +94,7 @@ def forward(
 
 
 class _Widened:
-    """Weights by name, each widened when it is asked for."""
+    """Weights by name, each widened on access."""
 
     def __init__(self, values: Mapping[str, Array], kind: str) -> None:
         self._values = values
@@ -203,7 +203,7 @@ def _(op: ops.Residual, held: Mapping[str, Array], _weights: _Widened) -> dict[s
 
 
 def measured_roof(clock: Callable[[], float] = time.perf_counter) -> Roof:
-    """Return what this CPU reaches with numpy: two copies, a square product, and an addition too small to count."""
+    """Return what this CPU reaches with numpy: two copies, a square product, and a negligibly small addition."""
     np = numpy()
     left, source = np.ones((SIDE, SIDE), np.float32), np.ones(COPIED // SINGLE, np.float32)
     product, target, one = np.empty_like(left), np.empty_like(source), np.ones(1, np.float32)
@@ -221,7 +221,7 @@ def measured_roof(clock: Callable[[], float] = time.perf_counter) -> Roof:
 
 
 def cache_bytes() -> int:
-    """Return the size of this CPU's largest cache; where nothing states it, that of what is copied within the cache."""
+    """Return the size of this CPU's largest cache; if unknown, that of the copies within the cache."""
     sizes = [2 * CACHED]
     for path in CACHES.glob("index*/size"):
         with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What is asked of a trace, and the seven steps: their names, and what is said of each, and when."""
+"""The request for a trace, and the seven steps: their names and their progress."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMES = {
     6: "the output",
     7: "copied back and checked",
 }
-SHORT = 1e6  # bytes: a copy of fewer takes its start, not the link
+SHORT = 1e6  # bytes: a smaller copy measures its startup, not the link
 ON_THE_GPU = frozenset({2, 3, 4, 7})
 WITHOUT = {
     2: "copying over the link needs a GPU",
@@ -46,22 +46,22 @@ LAST = 7
 
 
 def needing(number: int) -> Step:
-    """Return a step that was not tried since there is no GPU."""
+    """Return a step that was not tried because there is no GPU."""
     return Step(number=number, name=NAMES[number], status=State.NEEDS_GPU, why=(WITHOUT[number],))
 
 
 def left_out(number: int, why: str) -> Step:
-    """Return a step that was not tried, for this reason."""
+    """Return a step that was skipped for this reason."""
     return Step(number=number, name=NAMES[number], status=State.SKIPPED, why=(why,))
 
 
 def failed(number: int, why: str) -> Step:
-    """Return a step that went wrong."""
+    """Return a failed step."""
     return Step(number=number, name=NAMES[number], status=State.FAILED, why=(why,))
 
 
 def short(number: int, model: Model) -> tuple[str, ...]:
-    """Return a word on the copies of a step where they are too short to show what the link can do."""
+    """Return a remark if a step's copies are too short to show the link's bandwidth."""
     copied = {2: model.parameters + model.input.count, 7: model.output.count}.get(number, 0) * model.width
     return (
         ("with so few bytes, starting the copy takes most of the time: it says little about the link",)
@@ -72,11 +72,11 @@ def short(number: int, model: Model) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Which model, on what, and for how long at most.
+    """Which model to run, on what, and the time limit.
 
-    ``precision`` is None where the one that suits the ground is wanted: bf16 (fp16 before compute capability 8.0) on a
-    GPU, fp32 on the CPU. ``batches`` are further batches of which a GPU is to tell the time (``Trace.batches``).
-    ``timeout`` is in seconds, for all.
+    With ``precision`` None it is chosen to suit the ground: bf16 (fp16 before compute capability 8.0) on a GPU, fp32 on
+    the CPU. ``batches`` are further batches to time on a GPU (``Trace.batches``). ``timeout`` is in seconds, for
+    everything.
     """
 
     model: str = "mlp"
@@ -91,19 +91,19 @@ class Asked:
 
 
 class Progress(Protocol):
-    """Hears which step begins."""
+    """Receives the start of each step."""
 
     def step(self, number: int, name: str) -> None:
-        """Say that this step has begun."""
+        """Report that this step has begun."""
         ...
 
     def close(self) -> None:
-        """Say nothing more."""
+        """Report nothing more."""
         ...
 
 
 class Silent:
-    """Hears it and says nothing."""
+    """Ignores all progress."""
 
     def step(self, number: int, name: str) -> None:
         """Do nothing."""
@@ -120,7 +120,7 @@ class Live:
         self._stream = stream
 
     def step(self, number: int, name: str) -> None:
-        """Say that this step has begun."""
+        """Show that this step has begun."""
         self._stream.write(f"{ERASE}gpustack: step {number} of {LAST}: {name} …")
         self._stream.flush()
 
@@ -132,20 +132,20 @@ class Live:
 
 @dataclass(slots=True)
 class Page:
-    """What is to be said of one step."""
+    """The content of one step."""
 
     figures: list[Figure] = field(default_factory=list)
     why: list[str] = field(default_factory=list)
     libraries: list[Loaded] = field(default_factory=list)
 
     def figure(self, name: str, value: float, unit: str, note: str | None = None) -> None:
-        """Write down a number."""
+        """Store a number."""
         self.figures.append(Figure(name=name, value=value, unit=unit, note=note))
 
 
 @dataclass(slots=True)
 class Telling:
-    """The seven steps as one pass by our own clock: the sum of their times is the time of the whole."""
+    """The seven steps as one pass by our own clock: their times add up to the total."""
 
     outlet: Outlet
     clock: Callable[[], float] = time.perf_counter
@@ -159,7 +159,7 @@ class Telling:
 
     @contextmanager
     def step(self, number: int) -> Iterator[Page]:
-        """Say that a step begins, and afterwards what came of it; its time runs from the end of the step before."""
+        """Report that a step begins, and afterwards its outcome; its time starts at the end of the previous step."""
         self.number = number
         self.outlet.say("at", number)
         page = Page()
@@ -172,21 +172,21 @@ class Telling:
 
     @property
     def now(self) -> float:
-        """The seconds since the pass began."""
+        """The seconds since the start of the pass."""
         return self.clock() - self.begun
 
     def moment(self, moment: Moment) -> None:
-        """Say when something was going on."""
+        """Report when something was running."""
         self.say("moment", **asdict(moment))
 
     def say(self, what: str, **more: object) -> None:
-        """Say something else."""
+        """Report something else."""
         self.outlet.say("measured", {"what": what, **more})
 
 
 @dataclass(slots=True, kw_only=True)
 class Account:
-    """What a child said so far. The time of the whole pass, ``wall``, is by our ``clock``, not by the child's."""
+    """A child's messages so far. The time of the whole pass, ``wall``, is by our ``clock``, not by the child's."""
 
     clock: Callable[[], float]
     asked: Asked
@@ -202,7 +202,7 @@ class Account:
     interrupted: str | None = None
 
     def hear(self, ear: Ear, progress: Progress) -> None:
-        """Listen to the child until it ends; what was known at Ctrl-C is kept."""
+        """Read the child until it ends; what is known at Ctrl-C is kept."""
         try:
             lines = ear.lines()
             self.opens(lines)
@@ -227,28 +227,28 @@ class Account:
                     return
 
     def opens(self, lines: Iterator[Line]) -> None:
-        """Take what comes before the first step, where something does."""
+        """Process what comes before the first step, if anything."""
 
     def begins(self, number: int) -> None:
-        """Take that a step begins; the first begins the pass."""
+        """Process the start of a step; the first starts the pass."""
         self.at = number
         self.begun = self.clock() if self.begun is None else self.begun
 
     def died(self, how: str) -> None:
-        """Take how the child ended before it was done."""
+        """Process how the child ended before it was done."""
         raise NotImplementedError
 
     def take(self, kind: str, said: Mapping[str, Any]) -> None:
-        """Take one line; raises one of results.MALFORMED where it is not what it must be."""
+        """Process one line; raises one of results.MALFORMED if it is invalid."""
         raise NotImplementedError
 
     def reached(self, number: int) -> Step:
-        """Return a step as far as it was said."""
+        """Return a step as far as it was reported."""
         why = f"stopped by {self.interrupted}" if self.interrupted else "not reached"
         return self.steps.get(number) or left_out(number, why)
 
     def outline(self, ground: Ground, subject: Subject, seconds: float) -> Trace:
-        """Return the part of the trace that is alike for every child."""
+        """Return the part of the trace that is the same for every child."""
         return Trace(
             tool=Tool(name="gpustack", version=__version__, matrix_date=self.matrix.date),
             ground=ground,

@@ -1,1 +1,1 @@
-"""What the machine is, in the terms of requirements and rules: facts read by type."""
+"""The machine in the terms of requirements and rules: typed facts."""

@@ -1,6 +1,6 @@
 """AMD's GPUs in the terms of the rules, as the kernel lists them: which compute, and whether we may use them.
 
-What was only read in a text is not here: the rules about texts have it.
+Facts that come only from texts are not here; the rules about texts use those.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KFD = "/dev/kfd"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmdGpu:
-    """One AMD GPU, or one partition of it. ``kfd`` tells whether the kernel takes it in for computing."""
+    """One AMD GPU, or one partition of it. ``kfd`` says whether the kernel enables it for computing."""
 
     mark: str
     name: str
@@ -37,18 +37,18 @@ class AmdGpu:
 
     @property
     def title(self) -> str:
-        """Its name for people, with its target."""
+        """Its display name, with its target."""
         return f"{self.name} ({self.gfx})" if self.gfx else self.name
 
 
 def gpus(facts: Facts) -> tuple[AmdGpu, ...]:
-    """Return the GPUs that are this machine's to use: not given on to a virtual machine."""
+    """Return the GPUs that this machine can use, without those passed through to a virtual machine."""
     seen = (_gpu(copy) for copy in copies(facts, "amd-gpu") if flag(copy.facts, "kfd") is not None)
     return tuple(gpu for gpu in seen if gpu.driver not in PASSED_ON) if not from_text(facts) else ()
 
 
 def examined(facts: Facts) -> bool:
-    """Return whether the kernel was asked after AMD's GPUs and told of them."""
+    """Return whether the kernel was asked about AMD's GPUs and answered."""
     return any(flag(copy.facts, "kfd") is not None for copy in copies(facts, "amd-gpu"))
 
 
@@ -66,17 +66,17 @@ def _gpu(copy: Instance) -> AmdGpu:
 
 
 def computing(facts: Facts) -> tuple[AmdGpu, ...]:
-    """Return the GPUs that ROCm can see, whether this login may use them or not."""
+    """Return the GPUs that ROCm can see, whether this user may access them or not."""
     return tuple(gpu for gpu in gpus(facts) if gpu.kfd and gpu.gfx)
 
 
 def cards(facts: Facts) -> tuple[AmdGpu, ...]:
-    """Return those of them that are no part of a processor."""
+    """Return those that are not part of a processor."""
     return tuple(gpu for gpu in computing(facts) if not gpu.integrated)
 
 
 def closed(facts: Facts) -> tuple[Mapping[str, JsonValue], ...]:
-    """Return the device nodes of AMD's GPUs that are there and that this login may not both read and write."""
+    """Return the existing device nodes of AMD's GPUs that this user may not both read and write."""
     if from_text(facts):
         return ()
     nodes = (table(node) for node in items(told(facts, MODULE), "nodes"))
@@ -88,9 +88,9 @@ def closed(facts: Facts) -> tuple[Mapping[str, JsonValue], ...]:
 
 
 def ready(facts: Facts) -> bool | None:
-    """Return whether a program of ROCm finds a GPU it may use; None where nothing says so.
+    """Return whether a ROCm program finds a GPU it may use; None if unknown.
 
-    It needs /dev/kfd and the render node of one GPU. GPUs that are all held for guests are as they should be.
+    It needs /dev/kfd and the render node of one GPU. GPUs all reserved for guests are fine.
     """
     here = computing(facts)
     if not here:
@@ -106,25 +106,25 @@ def ready(facts: Facts) -> bool | None:
 
 
 def _usable(node: JsonValue) -> bool | None:
-    """Return whether this login may use a node; None where nobody asked."""
+    """Return whether this user may access a node; None if not checked."""
     said = [flag(node, name) for name in ("exists", "readable", "writable")]
     return False if False in said else None if None in said else True
 
 
 def wanted(facts: Facts) -> bool:
-    """Return whether something is installed that computes on AMD's GPUs."""
+    """Return whether something that computes on AMD's GPUs is installed."""
     rocm = any(copies(facts, name) for name in SOFTWARE)
     return rocm or any((copy.build or "").startswith("rocm") for copy in copies(facts, "pytorch"))
 
 
 def logged(facts: Facts, *words: str) -> tuple[str, ...]:
-    """Return what the kernel's log has of amdgpu and KFD, all of it or the lines with one of these words."""
+    """Return the kernel log's lines about amdgpu and KFD, all or those with one of these words."""
     lines = texts(told(facts, "kernel-log"), "amdgpu")
     return tuple(line for line in lines if not words or any(word in line for word in words))
 
 
 def override(facts: Facts) -> str | None:
-    """Return the target that ROCm takes every GPU for, by the variable for that: 10.3.0 is gfx1030."""
+    """Return the target that ROCm treats every GPU as, from its variable: 10.3.0 is gfx1030."""
     said = text(table(told(facts, "environment"), "variables"), OVERRIDE)
     parts = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.(\d{1,2})", said or "")
     return f"gfx{parts[1]}{int(parts[2]):x}{int(parts[3]):x}" if parts else None

@@ -1,6 +1,6 @@
-"""What follows from what is known: a GPU's architecture from its name, a wheel's build from its version and platform.
+"""Conclusions from known facts: a GPU's architecture from its name, a wheel's build from its version and platform.
 
-Nothing that was seen is changed; what is added says by what it is known (``cc_from``, ``build_from``, ``archs_from``).
+Observed facts are never changed; additions state their basis (``cc_from``, ``build_from``, ``archs_from``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BY_RELEASE = "the matrix row of this build"
 
 
 def complete(facts: Facts, matrix: Matrix) -> Facts:
-    """Return the facts with what follows from them and the matrix."""
+    """Return the facts with the conclusions from them and the matrix."""
     makers: Mapping[str, Callable[[Instance, Facts, Matrix], Instance]] = {
         "gpu": _gpu,
         "amd-gpu": _amd,
@@ -54,7 +54,7 @@ def complete(facts: Facts, matrix: Matrix) -> Facts:
 
 
 def _in_use(component: Component, facts: Facts) -> Component:
-    """Return a library with the copy first that the first framework loads, which a search path may choose."""
+    """Return a library with the copy first that the first framework loads, which may depend on a search path."""
     file = LOADED.get(component.id)
     if file is None or not component.instances[1:]:
         return component
@@ -91,7 +91,7 @@ def _amd(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
 
 
 def _masks(copy: Instance) -> Instance:
-    """Return a GPU with what the masks of its fabric and clocks say is wrong, where they alone say it."""
+    """Return a GPU with the problems in its fabric and clock masks, if only the masks state them."""
     held, throttle = table(copy.facts, "fabric"), table(copy.facts, "throttle")
     health, clocks = number(held, "health_mask") or 0, number(throttle, "mask") or 0
     wrong = {matter: True for matter, shift in FABRIC.items() if health >> shift & 3 == 1}
@@ -105,9 +105,9 @@ def _masks(copy: Instance) -> Instance:
 
 
 def _libcuda(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
-    """Return a libcuda that was not asked with the CUDA version that it brings, where it pairs with the kernel driver.
+    """Return an unqueried libcuda with the CUDA version it provides, if it pairs with the kernel driver.
 
-    So it is with one for forward compatibility in an unpacked image, of which nothing is loaded.
+    One example is a forward-compatibility copy in an unpacked image, where nothing is loaded.
     """
     if not facts.taken or number(copy.facts, "cu_init") is not None or number(copy.facts, "driver_cuda"):
         return copy
@@ -123,7 +123,7 @@ def _libcuda(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
 
 
 def _onnxruntime(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
-    """Return an onnxruntime-gpu that a text names with the CUDA that its release was built for."""
+    """Return an onnxruntime-gpu from a text with the CUDA that its release was built for."""
     if facts.taken or text(copy.facts, "accelerator") != "cuda" or text(copy.facts, "cuda"):
         return copy
     known = frameworks.onnxruntime_of(matrix, copy.version or "")
@@ -131,14 +131,14 @@ def _onnxruntime(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
 
 
 def _pytorch(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
-    """Return a copy of PyTorch with the build that it must be and the code that is in that build."""
+    """Return a copy of PyTorch with its implied build and that build's code."""
     where = platform(facts)
     if not copy.version or not where:
         return copy
     release = copy.version.partition("+")[0]
     nobody_said = not (copy.build or text(copy.facts, "accelerator") or text(copy.facts, "conda_build"))
     if nobody_said and facts.messages == () and flag(copy.facts, "available") is None and facts.taken:
-        return copy  # seen on a live machine, whose probe says what it could not read
+        return copy  # found on a live machine, whose probe reports what it could not read
     if nobody_said:
         usual = torch.default_build(matrix, release, where)
         if usual is None:
@@ -161,26 +161,26 @@ def _with(copy: Instance, **more: JsonValue) -> Instance:
     return replace(copy, facts={**{name: value for name, value in more.items() if value is not None}, **copy.facts})
 
 
-ELSEWHERE = "known folder"  # not on the loader's way
+ELSEWHERE = "known folder"  # not on the loader's path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compat:
-    """The compat libcuda that the loader finds first, and the driver branches that its own note names."""
+    """The compat libcuda that the loader finds first, and the driver branches in its own note."""
 
     path: str
     release: DriverRelease | None
     branches: tuple[int, ...]
 
     def pairs(self, driver: DriverRelease) -> bool | None:
-        """Return whether it pairs with a kernel driver, by its note; None where it has none that says."""
+        """Return whether it pairs with a kernel driver, by its note; None without a note about that."""
         if not self.branches:
             return None
         return driver.branch in self.branches and (self.release is None or self.release.branch >= driver.branch)
 
 
 def winner(facts: Facts) -> Compat | None:
-    """Return the compat libcuda that was loaded, or that the loader would take; None where it takes another."""
+    """Return the compat libcuda that was or would be loaded; None if the loader takes another."""
     libcuda = told(facts, "libcuda")
     on_path = [one for one in items(libcuda, "copies") if text(one, "found_by") != ELSEWHERE]
     path = text(libcuda, "path") or next((text(one, "real") for one in on_path), None) or ""

@@ -1,4 +1,4 @@
-"""Messages of programs that were recognised: facts like any others."""
+"""Recognised messages of programs: facts like any others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MESSAGE = "message"
 
 
 def said(facts: Facts, *kinds: str) -> tuple[Message, ...]:
-    """Return the messages of these kinds, in the order in which they stand."""
+    """Return the messages of these kinds, in order."""
     return tuple(one for one in facts.messages if one.kind in kinds)
 
 
@@ -29,15 +29,15 @@ def heard(facts: Facts, *kinds: str) -> bool:
 
 
 def value(facts: Facts, kind: str, *names: str) -> str | None:
-    """Return the first value of these names in the messages of one kind."""
+    """Return the first value with one of these names in the messages of one kind."""
     return next((one.values[name] for one in said(facts, kind) for name in names if one.values.get(name)), None)
 
 
 def because_said(message: Message) -> Because:
-    """Return a message as the ground of a finding."""
+    """Return a message as evidence for a finding."""
     return Because(component=MESSAGE, fact=message.kind, value=message.line, source=message.origin)
 
 
 def grounds(facts: Facts, *kinds: str, most: int = 4) -> tuple[Because, ...]:
-    """Return the messages of these kinds as grounds, the first few."""
+    """Return the first few messages of these kinds as evidence."""
     return tuple(because_said(one) for one in said(facts, *kinds)[:most])

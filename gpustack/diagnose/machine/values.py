@@ -1,4 +1,4 @@
-"""Facts read by type: what is missing or malformed is None or empty, so that rules stay short and never raise."""
+"""Typed access to facts: anything missing or malformed is None or empty, so that rules stay short and never raise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HERE = frozenset({Status.PRESENT, Status.FAILED})
 
 
 def at(held: JsonValue, *names: str) -> JsonValue:
-    """Return what stands below these names, or None."""
+    """Return the value below these names, or None."""
     for name in names:
         if not isinstance(held, dict) and not isinstance(held, Mapping):  # the first is quick
             return None
@@ -25,7 +25,7 @@ def at(held: JsonValue, *names: str) -> JsonValue:
 
 
 def text(held: JsonValue, *names: str) -> str | None:
-    """Return a text that is not empty."""
+    """Return a non-empty text."""
     value = at(held, *names)
     return value if isinstance(value, str) and value else None
 
@@ -37,7 +37,7 @@ def number(held: JsonValue, *names: str) -> int | None:
 
 
 def flag(held: JsonValue, *names: str) -> bool | None:
-    """Return true or false, or None where nobody said either."""
+    """Return true or false, or None if unknown."""
     value = at(held, *names)
     return value if isinstance(value, bool) else None
 
@@ -54,7 +54,7 @@ def texts(held: JsonValue, *names: str) -> tuple[str, ...]:
 
 
 def table(held: JsonValue, *names: str) -> Mapping[str, JsonValue]:
-    """Return what is held by name."""
+    """Return a table by name."""
     value = at(held, *names)
     return value if isinstance(value, Mapping) else {}
 
@@ -66,7 +66,7 @@ def everything(copy: Instance | Component) -> Mapping[str, JsonValue]:
 
 @once
 def told(facts: Facts, component: str) -> Mapping[str, JsonValue]:
-    """Return version, build, path and facts of the copy in use, or of the first that failed; nothing where none is."""
+    """Return version, build, path and facts of the copy in use, or of the first failed one; empty if there is none."""
     seen = facts.find(component)
     if seen is None:
         return {}
@@ -76,32 +76,32 @@ def told(facts: Facts, component: str) -> Mapping[str, JsonValue]:
 
 
 def status(facts: Facts, component: str) -> Status | None:
-    """Return what is known of a component; None: nobody asked after it."""
+    """Return a component's status; None: it was not probed."""
     seen = facts.find(component)
     return seen.status if seen else None
 
 
 def version(facts: Facts, component: str) -> str | None:
-    """Return the version of the copy in use, or of the first that failed."""
+    """Return the version of the copy in use, or of the first failed one."""
     return text(told(facts, component), "version")
 
 
 @once
 def copies(facts: Facts, component: str) -> tuple[Instance, ...]:
-    """Return every copy that is there, well or not."""
+    """Return every copy present, working or not."""
     seen = facts.find(component)
     return tuple(copy for copy in seen.instances if copy.status in HERE) if seen else ()
 
 
 def because(facts: Facts, component: str, *names: str) -> Because:
-    """Return a fact of the copy in use, as the ground of a finding."""
+    """Return a fact of the copy in use, as evidence for a finding."""
     seen = facts.find(component)
     value = at(told(facts, component), *names)
     return Because(component=component, fact=".".join(names), value=value, source=seen.source if seen else "")
 
 
 def because_of(facts: Facts, component: str, copy: Instance, *names: str) -> Because:
-    """Return a fact of one copy, as the ground of a finding."""
+    """Return a fact of one copy, as evidence for a finding."""
     seen = facts.find(component)
     value = at(everything(copy), *names)
     return Because(component=component, fact=".".join(names), value=value, source=seen.source if seen else "")

@@ -1,4 +1,4 @@
-"""The machine as one Python sees it, and copies of one GPU as one."""
+"""The machine as one Python sees it, and the copies of one GPU merged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def alone(facts: Facts) -> Facts:
-    """Return the facts without what lies in a Python that was found by looking around; the same where none was."""
+    """Return the facts without anything in a discovered Python; unchanged if there was none."""
     found = {one.python for one in facts.environments if one.found}
     if not found:
         return facts
@@ -34,13 +34,13 @@ def alone(facts: Facts) -> Facts:
 
 
 def each(facts: Facts) -> tuple[Facts, ...]:
-    """Return the machine once for each of its Pythons, the chosen one first, with what was said of that one alone."""
+    """Return the machine once for each of its Pythons, the chosen one first, with only that Python's messages."""
     names = [one.python for one in facts.environments]
     return tuple(_with(facts, name, {*names} - {name}) for name in names) if len(names) > 1 else (facts,)
 
 
 def inside(finding: Finding, python: str) -> Finding:
-    """Return a finding about a Python that is not the chosen one: it says which, and its commands are for that one."""
+    """Return a finding about a Python other than the chosen one: it names that Python, and its commands use it."""
     mark, fix = finding.instance or finding.component, finding.fix
     if python in mark:
         return finding
@@ -76,12 +76,12 @@ def _without(component: Component, found: AbstractSet[str]) -> Component:
     )
 
 
-PLAIN = frozenset({"fp32", "fp64"})  # done by the vector lanes as well, so no proof of tensor cores
+PLAIN = frozenset({"fp32", "fp64"})  # the vector lanes do this as well, so it does not prove tensor cores
 BOTH_EDGES = 2
 
 
 def whole(facts: Facts, matrix: Matrix) -> tuple[Component, ...]:
-    """Return the components, each GPU with all that is known of it; nothing that NVML said is changed."""
+    """Return the components, each GPU with everything known about it; NVML's own facts are unchanged."""
     return tuple(_completed(one, facts, matrix) if one.id == "gpu" else one for one in facts.components)
 
 
@@ -116,7 +116,7 @@ def _tensor_cores(copy: Instance, matrix: Matrix) -> Mapping[str, JsonValue]:
 
 
 def _memory(copy: Instance, cuda: Mapping[str, JsonValue], matrix: Matrix) -> Mapping[str, JsonValue]:
-    """Give the kind of memory, and its bandwidth in GB/s as it follows from clock and bus (both edges of the clock)."""
+    """Return the kind of memory, and its bandwidth in GB/s from clock and bus width (both edges of the clock)."""
     clock, bits = number(cuda, "memory_clock_khz"), number(cuda, "bus_width_bits")
     kind = matrix.memory_of(text(copy.facts, "name") or "")
     known: dict[str, JsonValue] = {"type": kind} if kind else {}

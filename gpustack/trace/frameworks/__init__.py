@@ -1,8 +1,8 @@
-"""The same model in a framework of the target's Python: a child runs it there, and we show what it really loaded.
+"""The same model in a framework of the target's Python: a child runs it there, and the trace shows what it loaded.
 
-``children`` holds programs for the target's Python (3.8 syntax, the standard library and the framework); ``following``
-starts one and listens, ``heard`` makes a trace of it, ``chain`` the way from the script down to the kernel, and
-``refused`` hands the words of what failed to the judge.
+``children`` contains programs for the target's Python (3.8 syntax, the standard library and the framework);
+``following`` starts one and reads it, ``heard`` makes a trace of it, ``chain`` is the path from the script down to the
+kernel, and ``refused`` passes a failure's message to the judge.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gpustack.trace.steps import Asked, Progress
 
 PROGRAM = Path(__file__).parent / "children" / "traced_model.py"
-PATIENCE = 300.0  # seconds of silence: the import of a framework from a slow disk, or a compiler that tries a lot
+PATIENCE = 300.0  # seconds of silence: importing a framework from a slow disk, or a slow compiler
 ONNXRUNTIME = "onnxruntime"
 ROOF_PATIENCE = 15.0  # seconds of silence
 FIRST = 0  # the frameworks run on the first GPU that CUDA shows, and the child sees them in the same order
@@ -54,11 +54,11 @@ def follow(
     door: Door | None = None,
     matrix: Matrix | None = None,
 ) -> Trace:
-    """Return the trace of a model in a framework of the first of the Pythons asked for.
+    """Return the trace of a model in a framework of the first of the requested Pythons.
 
-    What was known at Ctrl-C, or when the child died, is kept. Raises UsageError for a Python that is not there or a
-    precision that the framework has not, and NothingSeenError where the child cannot be started or the
-    framework is not there, and InputError for a file that is no model.
+    What is known at Ctrl-C, or when the child dies, is kept. Raises UsageError for an unknown Python or an unsupported
+    precision, NothingSeenError if the child cannot be started or the framework is missing, and InputError for a file
+    that is not a model.
     """
     environ = os.environ if environ is None else environ
     door, matrix = door or Door(), matrix or Matrix()
@@ -92,7 +92,7 @@ def follow(
 
 
 def _refuse(heard: Heard, python: str) -> None:
-    """Raise where there is nothing to follow: no such framework in this Python, or a file that is no model."""
+    """Raise if there is nothing to follow: the framework is missing in this Python, or a file is not a model."""
     number, why = heard.trouble or (0, "")
     if number != 1 or heard.interrupted:
         return
@@ -103,7 +103,7 @@ def _refuse(heard: Heard, python: str) -> None:
 
 
 def precision(asked: Asked) -> str:
-    """Return the precision to run in; raises UsageError for one that the framework has not."""
+    """Return the precision to run in; raises UsageError for an unsupported one."""
     if asked.framework == ONNXRUNTIME:
         if asked.precision == "bf16":
             raise UsageError("ONNX has no bf16 for all of these layers: --precision fp16 or fp32")
@@ -124,7 +124,7 @@ def told(model: Model) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The GPU with all that it reports of itself, and the limits of its memory, its cache and its products."""
+    """The GPU with its attributes, and the limits of its memory, cache and products."""
 
     device: Device
     memory: Figure | None
@@ -133,7 +133,7 @@ class Limits:
 
 
 def limits(environ: Mapping[str, str], door: Door, deadline: float, precision: str, matrix: Matrix) -> Limits | None:
-    """Return the limits of the first GPU; None where it cannot be opened, or our packages for that are not here."""
+    """Return the limits of the first GPU; None if it cannot be opened, or our packages for that are missing."""
     seen = _opened(environ, door, deadline)
     if seen is None:
         return None

@@ -1,8 +1,8 @@
-"""The way from the script down to the kernel: the libraries that a process mapped, and the units that kernels ran on.
+"""The path from the script down to the kernel: the libraries that a process mapped, and the units that kernels used.
 
-Kernels of CUTLASS, and those of cuBLAS and cuDNN that are made of it, name the class of their instructions: simt, or
-tensorop and wmma_tensorop (CUTLASS documentation, "Functionality"); older ones name the shape of the instruction, such
-as s16816; nvjet is the family of cuBLAS for the tensor cores of Hopper and later. What tells neither stays unknown.
+Kernels of CUTLASS, and those of cuBLAS and cuDNN built on it, name the class of their instructions: simt, or tensorop
+and wmma_tensorop (CUTLASS documentation, "Functionality"); older ones name the shape of the instruction, such as
+s16816; nvjet is the family of cuBLAS for the tensor cores of Hopper and later. Anything else stays unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.trace import Loaded
 
 MAPS = Path("/proc/self/maps")
-# By the name between lib and .so, top of the stack first: at which layer it is.
+# Layers by the name between lib and .so, top of the stack first.
 LAYERS = {
     "torch_cuda": Layer.FRAMEWORK,
     "c10_cuda": Layer.FRAMEWORK,
@@ -30,7 +30,7 @@ LAYERS = {
     "cudart": Layer.RUNTIME,
     "cuda": Layer.DRIVER,
 }
-WITHOUT_LIB = {"xla_cuda_plugin": Layer.FRAMEWORK}  # names of files that have no lib in front
+WITHOUT_LIB = {"xla_cuda_plugin": Layer.FRAMEWORK}  # file names without a lib prefix
 SONAME = re.compile(r"/(?:lib)?([\w-]+)\.so(?:\.([\d.]+))?$")
 ORDER = [*WITHOUT_LIB, *LAYERS]
 PROC_DRIVER, SYS_MODULE = "proc/driver/nvidia/version", "sys/module/nvidia"
@@ -47,9 +47,9 @@ MATRICES = re.compile("gemm|flash|attention")
 
 
 def mapped(paths: Iterable[str] | None = None, versions: Mapping[str, str | None] | None = None) -> tuple[Loaded, ...]:
-    """Return the libraries of CUDA among these paths (else among what we have mapped ourselves), top first.
+    """Return the CUDA libraries among these paths (else among our own mappings), top first.
 
-    ``versions`` are those that are known, by the path or by the name between lib and .so.
+    ``versions`` are the known ones, by path or by the name between lib and .so.
     """
     known, found = dict(versions or {}), dict[str, Loaded]()
     for path in dict.fromkeys(ours() if paths is None else paths):
@@ -63,13 +63,13 @@ def mapped(paths: Iterable[str] | None = None, versions: Mapping[str, str | None
 
 
 def ours() -> list[str]:
-    """Return the files that our own process has mapped."""
+    """Return the files mapped by our own process."""
     lines = MAPS.read_text("utf-8", "replace").splitlines()
     return [line[place:] for line in lines if (place := line.find("/")) >= 0]
 
 
 def numbered(path: str) -> str | None:
-    """Return the version that the name of the file behind the links tells: libcuda.so.580.159.04."""
+    """Return the version in the real file's name: libcuda.so.580.159.04."""
     match = SONAME.search(str(Path(path).resolve()))
     return match[2] if match and match[2] and "." in match[2] else None
 
@@ -83,7 +83,7 @@ def chain(
     why_not: str | None,
     root: str = "/",
 ) -> tuple[Loaded, ...]:
-    """Return the links, top first; ``why_not`` says why the framework reaches no GPU, and there the chain ends."""
+    """Return the links, top first; ``why_not`` says why the framework reaches no GPU, which ends the chain."""
     top = (Loaded(layer=Layer.APPLICATION, name="script", file=script), *([framework] if framework else ()))
     known = {path: _version(path, versions) for path in paths}
     below = mapped(paths, known)
@@ -94,7 +94,7 @@ def chain(
 
 
 def _end(below: Sequence[Loaded], why: str) -> Loaded:
-    """Return the link at which the chain ends: below the lowest that was loaded."""
+    """Return the end of the chain: the link below the lowest loaded one."""
     names = {one.name for one in below}
     if "libcuda" in names:
         return Loaded(layer=Layer.KERNEL_MODULE, name="nvidia.ko", missing=why)
@@ -104,12 +104,12 @@ def _end(below: Sequence[Loaded], why: str) -> Loaded:
 
 
 def there(root: str = "/") -> bool:
-    """Tell whether a GPU of NVIDIA is offered to programs here, or its driver is loaded."""
+    """Return whether an NVIDIA GPU is available to programs here, or its driver is loaded."""
     return any(Path(root, device).exists() for device in DEVICES)
 
 
 def _with_missing(found: Sequence[Loaded]) -> Iterator[Loaded]:
-    """Yield the libraries with a word for each that could be expected and is not there, in its place."""
+    """Yield the libraries, with a note in place of each expected one that is missing."""
     names = {one.name for one in found}
     absent = [
         Loaded(layer=LAYERS[name.removeprefix("lib")], name=name, missing="not loaded as a file of its own by this run")
@@ -121,19 +121,19 @@ def _with_missing(found: Sequence[Loaded]) -> Iterator[Loaded]:
 
 
 def _down(layer: Layer) -> Layer:
-    """Return the layer by which a link is sorted: compilers stand beside the libraries that call them."""
+    """Return the layer that a link is sorted by: compilers are beside the libraries that call them."""
     return Layer.LIBRARY if layer is Layer.COMPILER else layer
 
 
 def _version(path: str, versions: Mapping[str, str]) -> str | None:
-    """Return the version of a file: the release of the driver from its name, what it says itself, or its wheel's."""
+    """Return the version of a file: the driver's release in its name, its own report, or its wheel's."""
     if "/libcuda.so" in path:
         return " ".join(filter(None, (numbered(path), f"({versions[path]})" if path in versions else None))) or None
     return versions.get(path) or wheel(path)
 
 
 def wheel(path: str) -> str | None:
-    """Return the version of the wheel that a file came with, from the list of files that the wheel left."""
+    """Return the version of the wheel that installed a file, from the wheel's list of files."""
     if (match := SITE.match(path)) is None:
         return None
     try:
@@ -164,7 +164,7 @@ def _kernel(root: str) -> Iterator[Loaded]:
 
 
 def _module(release: str, root: str) -> str | None:
-    """Return the file of the module, where the folder of this kernel's modules can be seen."""
+    """Return the module's file, if the folder of this kernel's modules is readable."""
     for folder in MODULES:
         for name in ("nvidia.ko", "nvidia.ko.xz", "nvidia.ko.zst", "nvidia.ko.gz"):
             path = Path(root, "lib/modules", release, folder, name)
@@ -174,7 +174,7 @@ def _module(release: str, root: str) -> str | None:
 
 
 def units(name: str) -> bool | None:
-    """Tell whether a kernel of this name computes on the tensor cores; None where its name does not say so."""
+    """Return whether a kernel with this name uses the tensor cores; None if its name does not say."""
     if TENSOR.search(name):
         return True
     _, native, rest = name.rpartition("at::native::")

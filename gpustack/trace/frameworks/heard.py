@@ -1,4 +1,4 @@
-"""What the child in the framework said becomes a trace: its steps, layers and kernels, the answer, and the chain."""
+"""The child's messages become a trace: its steps, layers and kernels, the result, and the chain."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ AS_IN_THE_FILE = "as in the file"
 
 @dataclass(slots=True, kw_only=True)
 class Heard(Account):
-    """What the child said. ``why_not`` is why the framework reaches no GPU; ``trouble`` what refused a step."""
+    """The child's messages. ``why_not`` is why the framework reaches no GPU; ``trouble`` what refused a step."""
 
     judge: Callable[[str], Report]
     script: str
@@ -64,17 +64,17 @@ class Heard(Account):
     trouble: tuple[int, str] | None = None
 
     def refuse(self, number: int, why: str) -> None:
-        """Take what refused a step; the first counts."""
+        """Store what refused a step; the first counts."""
         if self.trouble is None:
             self.trouble = (number, why)
             self.steps[number] = failed(number, why)
 
     def died(self, how: str) -> None:
-        """Take how the child ended: its step failed."""
+        """Store how the child ended: its step failed."""
         self.refuse(self.at, f"the child {how}")
 
     def take(self, kind: str, said: Mapping[str, Any]) -> None:
-        """Take one line; raises one of results.MALFORMED where it is not what it must be."""
+        """Process one line; raises one of results.MALFORMED if it is invalid."""
         if kind == "failed":
             self.refuse(int(said["step"]), str(said["reason"]))
             return
@@ -131,7 +131,7 @@ class Heard(Account):
         self.rows = [replace(one, seconds=times.get(one.name)) for one in layers(self.model)]
 
     def _nodes(self, said: Mapping[str, Any]) -> None:
-        """Take the nodes of a user's model: what the profile tells of each; operations are not told."""
+        """Store the nodes of a user's model: what the profile says about each; operations are unknown."""
         self.rows = [
             made({**row, "flops": 0.0} | {ours: (row[theirs] or [[]])[0] for ours, theirs in SHAPES}, TensorLayer)
             for row in said["rows"]
@@ -148,7 +148,7 @@ class Heard(Account):
         self.launching = Launching(**times, kernels=len(self.kernels) or int(said["kernels"]))
 
     def _numbers(self) -> None:
-        """Hold the output against the truth in float64, where numpy is here: a part of the last step, done by us."""
+        """Compare the output with the float64 reference, if numpy is here: our own part of the last step."""
         model, begun = self.model, self.clock()
         try:
             answer = decode(self.output.read_bytes(), "fp32", model.output.shape)
@@ -175,7 +175,7 @@ class Heard(Account):
             self.unchecked = "its output contains values that are not numbers (NaN or infinity)"
 
     def trace(self, seconds: float, limits: Limits | None = None) -> Trace:
-        """Return the trace of what was said, under the limits of the GPU where they are known."""
+        """Return the trace, under the limits of the GPU if they are known."""
         roof = self._roof(limits)
         stop, findings = refused(*self.trouble, self.name, self.judge) if self.trouble else (None, ())
         if self.check and not self.check.passed:
@@ -206,7 +206,7 @@ class Heard(Account):
         return self.why_not or (self.trouble[1] if self.trouble and self.gpu is None else None)
 
     def _roof(self, limits: Limits | None) -> Roof:
-        """Return what limits a layer: the memory, the products, and what it costs to launch it from the host."""
+        """Return the limits of a layer: the memory, the products, and the cost of a launch from the host."""
         told = self.launching
         launch = (told.eager_seconds - told.graph_seconds) / told.kernels if told and told.kernels else 0.0
         launch = max(USUAL_LAUNCH, launch)
@@ -215,7 +215,7 @@ class Heard(Account):
         return under(limits.memory, limits.compute, limits.cache, limits.device, launch)
 
     def _device(self, limits: Limits | None) -> Device | None:
-        """Return the GPU as CUDA shows it, or else no more of it than the framework names."""
+        """Return the GPU as CUDA reports it, otherwise only what the framework names."""
         if self.gpu is None:
             return None
         if limits and limits.device.name == self.gpu:

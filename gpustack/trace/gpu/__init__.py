@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gpustack.model.trace import Trace
     from gpustack.trace.steps import Asked, Progress
 
-PATIENCE = 60.0  # seconds of silence: the answer in float64 and a large cuBLASLt from a slow disk take some
+PATIENCE = 60.0  # seconds of silence: the float64 reference and a large cuBLASLt from a slow disk take some
 USUAL = "bf16"
 BENCHES = ("pcie.h2d.pinned", "pcie.h2d.pageable", "pcie.d2h.pinned", "hbm.copy")
 
@@ -53,10 +53,10 @@ def follow(
     matrix: Matrix | None = None,
     cublaslt: str | None = None,
 ) -> Trace:
-    """Return the trace of a model on one GPU; what was known at Ctrl-C, or when the child died, is kept.
+    """Return the trace of a model on one GPU; what is known at Ctrl-C, or when the child dies, is kept.
 
-    Products are made by the cuBLASLt of the first of the Pythons asked for, or by the one at ``cublaslt``. Raises
-    NothingSeenError where no GPU can be opened, and UsageError for one that is not there.
+    Products use the cuBLASLt of the first of the requested Pythons, or the one at ``cublaslt``. Raises NothingSeenError
+    if no GPU can be opened, and UsageError for one that does not exist.
     """
     environ = os.environ if environ is None else environ
     door, matrix = door or Door(), matrix or Matrix()
@@ -85,7 +85,7 @@ MEMORY = "too little of the GPU's memory is free for this size; try --size small
 
 
 def main(asked: Mapping[str, Any]) -> None:
-    """Trace what the parent asked for: {"gpu", "model", "size", "precision", "batches", "benches" ...}."""
+    """Trace the parent's request: {"gpu", "model", "size", "precision", "batches", "benches" ...}."""
     outlet = Outlet()
     with ExitStack() as stack:
         given = {**asked, "quick": True, "data": "random"}
@@ -98,7 +98,7 @@ def main(asked: Mapping[str, Any]) -> None:
 
 
 def _traced(asked: Mapping[str, Any], precision: str, desk: Desk) -> bool:
-    """Tell the story and its figures; tell whether the context is still good."""
+    """Run the steps and figures; return whether the context is still usable."""
     from gpustack.trace.gpu.figures import everything  # noqa: PLC0415 - numpy and cuda are there now
     from gpustack.trace.gpu.story import stage_for, tell  # noqa: PLC0415
     from gpustack.trace.models import build  # noqa: PLC0415
@@ -122,7 +122,7 @@ def _traced(asked: Mapping[str, Any], precision: str, desk: Desk) -> bool:
 
 
 def _benches(names: Sequence[str], desk: Desk) -> None:
-    """Measure what the bench measures of the same things, to hold the figures against."""
+    """Run the corresponding benchmarks, to compare the figures with them."""
     for bench in suite.picked(names, [()] * len(names)):
         desk.outlet.say("at", bench.id)
         try:
@@ -136,7 +136,7 @@ def _benches(names: Sequence[str], desk: Desk) -> None:
 
 
 def _said(error: Exception) -> str:
-    """Return the first line of what an error says, with its kind."""
+    """Return the first line of an error, with its type."""
     text = str(error)
     if any(sign in text for sign in OUT_OF_MEMORY):
         return MEMORY

@@ -1,4 +1,4 @@
-"""A model on the card: where its numbers lie, what runs its plan, and what the story leaves behind for the figures."""
+"""A model on the card: where its numbers are, what runs its plan, and what the steps leave behind for the figures."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from gpustack.trace.reference import Array
     from gpustack.trace.steps import Telling
 
-ALIGNED = 256  # as allocations of the device are: kernels and libraries count on it
+ALIGNED = 256  # like allocations of the device; kernels and libraries rely on it
 WORKSPACE = {9: 32 << 20, 10: 32 << 20, 12: 12 << 20}  # by major capability; as cuBLAS advises
 SMALL_WORKSPACE = 4 << 20
-LEAST_PART = 16  # of the free memory, that a workspace may take
+LEAST_PART = 16  # of the free memory, available to a workspace
 Run = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arena:
-    """Where each weight and the input begins, and how long all is; the input lies at the end."""
+    """Where each weight and the input begins, and the total length; the input is at the end."""
 
     places: Mapping[str, int]
     sizes: Mapping[str, int]
     size: int
 
     def place(self, name: str) -> tuple[int, int]:
-        """Return where a tensor begins and how many bytes it has."""
+        """Return where a tensor begins and its size in bytes."""
         return self.places[name], self.sizes[name]
 
 
@@ -58,7 +58,7 @@ def lay(model: Model) -> Arena:
 
 
 def fill(arena: Arena, model: Model, values: Mapping[str, Array]) -> NDArray[np.uint8]:
-    """Return the bytes of all tensors in ordinary memory, as they lie in the precision of the model."""
+    """Return the bytes of all tensors in ordinary memory, in the precision of the model."""
     import numpy as np  # noqa: PLC0415 - only what runs a model needs it
 
     held = np.zeros(arena.size, np.uint8)
@@ -70,7 +70,7 @@ def fill(arena: Arena, model: Model, values: Mapping[str, Array]) -> NDArray[np.
 
 @dataclass(slots=True, kw_only=True)
 class Products:
-    """Which way of cuBLASLt makes which product: chosen once by ``choose``, the same on every stream."""
+    """Which way of cuBLASLt computes which product: chosen once by ``choose``, the same on every stream."""
 
     lab: Lab
     precision: str
@@ -79,7 +79,7 @@ class Products:
     library: dict[str, object] = field(default_factory=dict)
 
     def ways(self, work: Multiply, workspace: Memory, stream: int) -> list[Product]:
-        """Return the ways to make a product, up to the chosen one where one was chosen; skips where there is none."""
+        """Return the ways to compute a product, up to the chosen one if there is one; skips if there is none."""
         most = self.ranks.get(work.sizes, self.most - 1) + 1
         types, sizes = (self.precision, self.precision), (work.m, work.n, work.k)
         found, source = self.lab.products(types, sizes, workspace, None, most, batch=work.batch, stream=stream)
@@ -89,7 +89,7 @@ class Products:
 
 @dataclass(slots=True, kw_only=True)
 class Runner:
-    """One model with memory of its own for what flows through it, on one stream; the weights are given.
+    """One model with its own activation memory, on one stream; the weights are given.
 
     ``addresses`` are those of all tensors by name; ``runs`` the functions that enqueue one launch each.
     """
@@ -106,11 +106,11 @@ class Runner:
     allocated: int = 0
 
     def __post_init__(self) -> None:
-        """Know the launches."""
+        """Compute the launches."""
         self.plan = plan(self.model)
 
     def allocate(self, stack: ExitStack) -> None:
-        """Take the memory for tensors that are not there yet."""
+        """Allocate the tensors that do not exist yet."""
         sizes = {one.name: one.count for one in self.model.tensors if one.role in {Role.ACTIVATION, Role.OUTPUT}}
         for name, count in (sizes | self.plan.kept | self.plan.scratch).items():
             if name not in self.addresses:
@@ -119,9 +119,9 @@ class Runner:
                 stack.callback(self.card.release, self.addresses[name])
 
     def prepare(self, choose: Callable[[Multiply, list[tuple[Product, Run]]], int]) -> None:
-        """Make every launch ready; ``choose`` gives the place of the best of several ways to make a product.
+        """Prepare every launch; ``choose`` returns the rank of the best of several ways to compute a product.
 
-        Each is run once before the next is made ready, so that ways are tried on numbers as they will be.
+        Each runs once before the next is prepared, so that ways are tried on realistic numbers.
         """
         self.runs = []
         for work in self.plan.passes:
@@ -144,7 +144,7 @@ class Runner:
         return run
 
     def once(self) -> None:
-        """Enqueue what is done to the weights once."""
+        """Enqueue the one-time work on the weights."""
         for work in self.plan.once:
             self._kernel(work)()
 
@@ -167,7 +167,7 @@ class Runner:
 
 @dataclass(slots=True)
 class Gate:
-    """Holds the card's stream back until the host has enqueued all, so that the host's part is not in what is timed."""
+    """Blocks the card's stream until the host has enqueued everything, so that the host's part is not timed."""
 
     card: Card
     flag: Memory
@@ -175,11 +175,11 @@ class Gate:
     _shut: Run = field(init=False)
 
     def __post_init__(self) -> None:
-        """Load the kernel that waits."""
+        """Load the waiting kernel."""
         self._shut = self.card.launcher("engine", "gate", 1, 1, [self.flag, ctypes.c_uint64(PATIENCE_NS)])
 
     def through(self, enqueue: Run, last: Event) -> None:
-        """Enqueue behind the closed gate, record the last event, open it, and wait until the GPU has come past."""
+        """Enqueue behind the closed gate, record the last event, open it, and wait until the GPU has passed."""
         flag = (ctypes.c_uint32 * 2).from_address(self.flag.address)
         flag[0], flag[1] = 0, 0
         self._shut()
@@ -191,7 +191,7 @@ class Gate:
 
 
 def workspace(card: Card) -> int:
-    """Return how many bytes cuBLASLt may work in."""
+    """Return how many bytes of workspace cuBLASLt may use."""
     wanted = WORKSPACE.get(card.capability[0], SMALL_WORKSPACE)
     return max(1 << 16, min(wanted, card.free()[0] // LEAST_PART))
 

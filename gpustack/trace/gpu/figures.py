@@ -1,9 +1,8 @@
-"""What is repeated after the story: medians of layers, copies and launches, overlap, and other batches.
+"""Repeated measurements after the steps: medians of layers, copies and launches, overlap, and other batches.
 
-For the overlap the batch goes in chunks through two streams in turn: every chunk is copied in, computed and copied out.
-On one stream that is one thing after the other; on two, with memory of its own each, the link brings the next chunk
-while the multiprocessors work on this one. Both are timed by events, behind a gate, so that what the host takes to
-enqueue does not show.
+For the overlap the batch passes in chunks through two streams alternately: every chunk is copied in, computed and
+copied out. On one stream that is sequential; on two, each with its own memory, the link copies the next chunk while the
+multiprocessors work on this one. Both are timed by events, behind a gate that hides the host's enqueuing time.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     Lane: TypeAlias = tuple[Runner, Stream]
 
-PASSES, REST = 15, 0.03  # with rests as long as the bench takes between its products: the power limit has no time
+PASSES, REST = 15, 0.03  # with pauses as long as the bench makes between its products, too short for the power limit
 LONGEST = 2.0  # seconds for one kind of figure
 ROUNDS, ROUND = 7, 0.02
 CHUNKS = (8, 4, 2)  # the first that divides the batch
@@ -47,7 +46,7 @@ HARMLESS = (ArithmeticError, RefusedError, CublasLtError, SkipError)
 
 
 def everything(stage: Stage, batches: Sequence[int]) -> None:
-    """Say all that is repeated; one that cannot be had is reported and costs itself alone."""
+    """Measure and report everything repeated; a failed measurement costs only itself."""
     works: dict[str, Callable[[], None]] = {
         "layers": lambda: _layers(stage),
         "copies": lambda: _copies(stage),
@@ -68,7 +67,7 @@ def everything(stage: Stage, batches: Sequence[int]) -> None:
 
 
 def _layers(stage: Stage) -> None:
-    """Say the median time of each launch and layer over several passes, and how launching costs."""
+    """Report the median time of each launch and layer over several passes, and the cost of launching."""
     until, passes = time.monotonic() + LONGEST, list[list[float]]()
     while len(passes) < PASSES and (not passes or time.monotonic() < until):
         passes.append(flow(stage))
@@ -85,7 +84,7 @@ def _layers(stage: Stage) -> None:
 
 
 def launching(stage: Stage, kernels: float) -> Launching:
-    """Return what a pass takes launched one by one and as a graph, many of them one after the other."""
+    """Return the time of a pass launched one by one and as a graph, averaged over many."""
     runner, graph, card = stage.runner, stage.graph, stage.card
     ways: tuple[Run, Run] = runner, lambda: graph(1)
     whole, host = list[float](), list[float]()
@@ -124,7 +123,7 @@ def _repeated(stage: Stage, way: Run) -> float:
 
 
 def _copies(stage: Stage) -> None:
-    """Say the bandwidth of the same copies in trains, as the bench takes them."""
+    """Report the bandwidth of the same copies in trains, as the bench measures them."""
     card, size, timer = stage.card, stage.arena.size, stage.desk.timer
     output = stage.model.output.count * stage.model.width
     source, answer = stage.runner.addresses[stage.model.output.name], stage.answer
@@ -141,13 +140,13 @@ def _copies(stage: Stage) -> None:
 
 
 def _kernels(stage: Stage) -> None:
-    """Say the kernels again, those of the library with what a captured graph tells of them."""
+    """Report the kernels again, with the details of library kernels from a captured graph."""
     rows = launched(stage.card, stage.runner, library_too=True)
     stage.telling.say("kernels", rows=[asdict(row) for row in rows])
 
 
 def _overlap(stage: Stage) -> None:
-    """Say how copies and kernels go on at the same time, and that the answer is right all the same."""
+    """Report how copies and kernels overlap, and that the result is still correct."""
     if chunks(stage.model.batch) == 1:
         stage.telling.say("without", name="overlap", reason=f"a batch of {stage.model.batch} cannot be split")
         return
@@ -158,12 +157,12 @@ def _overlap(stage: Stage) -> None:
 
 
 def chunks(batch: int) -> int:
-    """Return into how many chunks a batch is cut; one where it cannot be."""
+    """Return into how many chunks a batch is split; one if it cannot be."""
     return next((count for count in CHUNKS if batch % count == 0), 1)
 
 
 def overlap(stage: Stage, held: Memory) -> Overlap:
-    """Return the times of both; the output of the overlapped run lies in ``held`` afterwards."""
+    """Return both times; the output of the overlapped run is in ``held`` afterwards."""
     count = chunks(stage.model.batch)
     with ExitStack() as stack:
         lanes = [_lane(stage, stage.model.batch // count, stack) for _ in range(STREAMS)]
@@ -212,7 +211,7 @@ def _turns(stage: Stage, lanes: Sequence[Lane], held: Memory, *, kernels: bool =
 
 
 def _lane(stage: Stage, batch: int, stack: ExitStack) -> Lane:
-    """Return a stream with a model for so many inputs, made ready on the card's own, where our timer stands."""
+    """Return a stream with a model for this many inputs, prepared on the card's own stream, as our timer is there."""
     card = stage.card
     runner = sized(stage, batch, stack.enter_context(card.memory(stage.runner.workspace.size)), stack)
     card.settle()
@@ -222,7 +221,7 @@ def _lane(stage: Stage, batch: int, stack: ExitStack) -> Lane:
 
 
 def _batch(stage: Stage, batch: int) -> None:
-    """Say how long another batch takes from input in host memory to output in host memory."""
+    """Report how long another batch takes from input in host memory to output in host memory."""
     with ExitStack() as stack:
         mine = sized(stage, batch, stage.runner.workspace, stack)
         model = mine.model
@@ -261,7 +260,7 @@ def _timed_batch(stage: Stage, mine: Runner, memory: tuple[Memory, Memory]) -> B
 
 
 def gated(stage: Stage, run: Run) -> float:
-    """Return the seconds of some work behind the gate: the GPU's part alone."""
+    """Return the seconds of some work behind the gate: only the GPU's part."""
     card = stage.card
     begin, end = card.event(), card.event()
 
@@ -274,7 +273,7 @@ def gated(stage: Stage, run: Run) -> float:
 
 
 def _latency(stage: Stage, run: Run) -> float:
-    """Return the seconds from the first call to the last byte, the GPU idle before; the median of several."""
+    """Return the seconds from the first call to the last byte, with the GPU idle before; the median of several."""
     times = []
     for _ in range(ROUNDS):
         begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the child said becomes a trace: steps with their limits, layers under the roofline, and what was compared."""
+"""The child's messages become a trace: steps with their limits, layers under the roofline, and comparisons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding
 
 LAST, FLOW = 7, 5
-# Which of the bench's measurements, and which limit, stands beside which figure.
+# The benchmark and the limit beside each figure.
 BESIDE = {
     "copied from pinned memory": "pcie.h2d.pinned",
     "pinned, in trains": "pcie.h2d.pinned",
@@ -38,7 +38,7 @@ MEASURED = {2: ("pcie.h2d.pinned", "pcie.h2d.pageable"), 7: ("pcie.d2h.pinned",)
 
 @dataclass(slots=True, kw_only=True)
 class Heard(Account):
-    """What the child on the GPU said."""
+    """The messages of the child on the GPU."""
 
     seen: Opened | None = None
     later: list[tuple[int, Figure]] = field(default_factory=list)
@@ -52,11 +52,11 @@ class Heard(Account):
     trouble: str | None = None
 
     def opens(self, lines: Iterator[Line]) -> None:
-        """Take the GPU; raises NothingSeenError where none can be opened, UsageError where it is not there."""
+        """Store the GPU; raises NothingSeenError if none can be opened, UsageError if it does not exist."""
         self.seen = _opened(next(lines), self.asked.gpu)
 
     def died(self, how: str) -> None:
-        """Take how the child ended before it was done: within the story, its step failed."""
+        """Store how the child ended before it was done: its current step failed."""
         if self.trouble:
             return
         if self.wall is None:
@@ -66,7 +66,7 @@ class Heard(Account):
             self.without.append(f"the repeated measurements ended early: the child {how}")
 
     def take(self, kind: str, said: Mapping[str, Any]) -> None:
-        """Take one line; raises one of results.MALFORMED where it is not what it must be."""
+        """Process one line; raises one of results.MALFORMED if it is invalid."""
         if kind == "failed":
             number = int(said["step"])
             self.trouble = str(said["reason"])
@@ -99,7 +99,7 @@ class Heard(Account):
         self.steps[number] = made({**said, "status": State.DONE.value}, Step)
 
     def _kernels(self, said: Mapping[str, Any]) -> None:
-        """Take the kernels; those of libraries are told a second time, when more is known of them."""
+        """Store the kernels; those of libraries are reported a second time with more details."""
         self.kernels = [made(row, KernelLaunch) for row in said["rows"]]
 
     def _layers(self, said: Mapping[str, Any]) -> None:
@@ -122,7 +122,7 @@ class Heard(Account):
         self.measured[bench.id] = results.measured(said, bench, self.seen, architecture)
 
     def trace(self, seconds: float) -> Trace:
-        """Return the trace of what was said."""
+        """Return the trace from the messages."""
         memory, compute, link = (self._ceiling(name) for name in ("hbm.copy", self._product(), "pcie.h2d.pinned"))
         device = self.seen.device if self.seen else None
         level2 = cache(device, self.matrix)
@@ -148,7 +148,7 @@ class Heard(Account):
         return f"gemm.{self.model.precision}"
 
     def _whole(self, number: int) -> Step:
-        """Return a step with what was measured of it later, and the limits beside its figures."""
+        """Return a step with later measurements, and the limits beside its figures."""
         step = self.reached(number)
         if step.status is not State.DONE:
             return step
@@ -163,7 +163,7 @@ class Heard(Account):
         return replace(figure, ceiling=beside.ceiling, ceiling_from=beside.ceiling_from) if beside else figure
 
     def _benches(self, number: int) -> list[Figure]:
-        """Return the bench's own figures of what a step does."""
+        """Return the bench's own figures for a step's work."""
         return [_figure(self.measured[name]) for name in MEASURED.get(number, ()) if _good(self.measured.get(name))]
 
     def _ceiling(self, name: str) -> Figure | None:
@@ -171,14 +171,14 @@ class Heard(Account):
         return _figure(result) if result and _good(result) else None
 
     def _launch(self) -> float:
-        """Return what a launch from a graph costs: the time of the pass that no kernel explains, shared."""
+        """Return the cost of a launch from a graph: the pass time not explained by kernels, divided among them."""
         told = self.launching
         if told is None or not told.kernels or told.kernel_seconds is None:
             return USUAL_LAUNCH
         return max(USUAL_LAUNCH, (told.graph_seconds - told.kernel_seconds) / told.kernels)
 
     def _counted(self) -> Launching | None:
-        """Return eager beside graph with the kernels that there are: a product of a library may be more than one."""
+        """Return eager beside graph with the actual kernels: a library's product may be more than one."""
         return replace(self.launching, kernels=len(self.kernels)) if self.launching and self.kernels else self.launching
 
     def _timed(self) -> list[KernelLaunch]:
@@ -193,7 +193,7 @@ class Heard(Account):
         return found
 
     def _findings(self) -> list[Finding]:
-        """Return what is wrong: a wrong answer, or a step that did not work."""
+        """Return the findings: a wrong result, or a failed step."""
         found = [wrong(check) for check in self.checks if not check.passed][:1]
         if self.trouble:
             step = next((one.number for one in self.steps.values() if one.status is State.FAILED), self.at)
@@ -202,7 +202,7 @@ class Heard(Account):
 
 
 def _opened(line: Line, gpu: int) -> Opened:
-    """Return the GPU that was opened; raises NothingSeenError where none can be, UsageError where it is not there."""
+    """Return the opened GPU; raises NothingSeenError if none can be opened, UsageError if it does not exist."""
     if line.kind != "opened":
         raise results.refusal(line.what if line.kind == "nothing" else str(line.what), gpu)
     try:

@@ -45,7 +45,7 @@ class _Params(ctypes.Structure):
 
 
 def kernels(enqueue: Callable[[], None], stream: int) -> list[KernelLaunch]:
-    """Return the kernels of what this enqueues, which is not run; raises RefusedError where the driver refuses."""
+    """Return the kernels of the work that this enqueues, without running it; raises RefusedError on an error."""
     library, count = ctypes.CDLL(LIBCUDA), ctypes.c_size_t()
     with graph_of(library, enqueue, stream) as graph:
         must(library, "cuGraphGetNodes", graph, None, ctypes.byref(count))
@@ -68,7 +68,7 @@ def _node(library: ctypes.CDLL, node: ctypes.c_void_p) -> KernelLaunch | None:
 
 
 def _asked(library: ctypes.CDLL, function: ctypes.c_void_p, grid: Grid, block: Grid, shared: int) -> KernelLaunch:
-    """Return what the driver tells of a function that is launched with this grid, block and dynamic shared memory."""
+    """Return the driver's details on a function launched with this grid, block and dynamic shared memory."""
     blocks = ctypes.c_int()
     given = ctypes.byref(blocks), function, ctypes.c_int(math.prod(block)), ctypes.c_size_t(shared)
     return KernelLaunch(
@@ -91,7 +91,7 @@ def _attribute(library: ctypes.CDLL, function: ctypes.c_void_p, which: int) -> i
 
 
 def _name(library: ctypes.CDLL, function: ctypes.c_void_p) -> str:
-    """Return the name of a function, or an empty one; drivers before CUDA 12.3 do not tell it."""
+    """Return the name of a function, or an empty one; drivers before CUDA 12.3 do not report it."""
     said = ctypes.c_char_p()
     try:
         refused = library.cuFuncGetName(ctypes.byref(said), function)
@@ -103,7 +103,7 @@ def _name(library: ctypes.CDLL, function: ctypes.c_void_p) -> str:
 def launched(card: Card, runner: Runner, *, library_too: bool) -> list[KernelLaunch]:
     """Return a row for each kernel of one pass, in the order in which they run.
 
-    ``library_too``: the kernels of cuBLASLt are looked for in captured graphs; else there is a row for each product.
+    ``library_too``: the kernels of cuBLASLt are taken from captured graphs; else there is a row for each product.
     """
     return [row for work, run in runner.runs for row in _rows(card, runner, work, run if library_too else None)]
 
@@ -120,7 +120,7 @@ def _rows(card: Card, runner: Runner, work: Work, run: Run | None) -> list[Kerne
 
 
 def _own(card: Card, work: Launch) -> KernelLaunch:
-    """Return the row of a kernel of ours."""
+    """Return the row of one of our kernels."""
     function = ctypes.c_void_p(card.function(FILE, work.kernel))
     node = _asked(ctypes.CDLL(LIBCUDA), function, work.grid, work.block, work.shared)
     return replace(
@@ -135,7 +135,7 @@ def _own(card: Card, work: Launch) -> KernelLaunch:
 
 
 def _product(card: Card, work: Multiply, way: Product, node: KernelLaunch) -> KernelLaunch:
-    """Return the row of a kernel of cuBLASLt: what the graph tells, and what the library tells of its algorithm."""
+    """Return the row of a cuBLASLt kernel: the graph's data, and the library's description of its algorithm."""
     told = way.tell()
     parts = [
         f"{work.m} x {work.n} x {work.k}" + (f", {work.batch} of them" if work.batch > 1 else ""),
@@ -157,14 +157,14 @@ def _product(card: Card, work: Multiply, way: Product, node: KernelLaunch) -> Ke
 
 
 def occupancy(card: Card, node: KernelLaunch) -> float | None:
-    """Return the part of a multiprocessor's warps that can be resident."""
+    """Return the share of a multiprocessor's warps that can be resident."""
     if not node.blocks_per_multiprocessor or node.warps is None:
         return None
     return node.blocks_per_multiprocessor * node.warps * WARP / card.threads
 
 
 def waves(card: Card, node: KernelLaunch) -> float | None:
-    """Return how often the grid fills all multiprocessors."""
+    """Return how many times the grid fills all multiprocessors."""
     if not node.blocks_per_multiprocessor or node.blocks is None:
         return None
     return node.blocks / (node.blocks_per_multiprocessor * card.multiprocessors)

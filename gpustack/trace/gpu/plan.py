@@ -1,8 +1,8 @@
-"""A model as the launches that it becomes: kernels of ``microbench/trace.cu`` with grid and block, and matrix products.
+"""A model as launches: kernels of ``microbench/trace.cu`` with grid and block, and matrix products.
 
-One thread works on 16 bytes of an elementwise layer; a block of 256 threads has a row of a layernorm or softmax to
-itself. A convolution is unrolled (im2col) and multiplied; where its rows are no whole 16 bytes they are padded, and so
-are its weights, once.
+One thread works on 16 bytes of an elementwise layer; a block of 256 threads has its own row of a layernorm or softmax.
+A convolution is unrolled (im2col) and multiplied; if its rows are not multiples of 16 bytes they are padded, and so are
+its weights, once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILE = "trace"
 THREADS, SIDE = 256, 32
 TILE = SIDE, 8, 1
 PACK = {"fp32": 4, "fp16": 8, "bf16": 8}  # numbers in 16 bytes
-WHOLE = 8  # rows of a product are padded to a multiple of so many numbers, whatever the precision
+WHOLE = 8  # rows of a product are padded to a multiple of this many numbers, whatever the precision
 FLOAT = 4
 MOST = 1 << 32
 
@@ -34,7 +34,7 @@ Given: TypeAlias = str | int | float  # the name of a tensor, or a number of 32 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """One launch of a kernel; ``shared`` are the bytes of dynamic shared memory of a block."""
+    """One launch of a kernel; ``shared`` is a block's dynamic shared memory in bytes."""
 
     layer: str
     kernel: str
@@ -62,7 +62,7 @@ class Multiply:
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
-        """What makes two products alike for the library."""
+        """What two products have in common if the library treats them alike."""
         return self.m, self.n, self.k, self.batch
 
 
@@ -71,9 +71,9 @@ Work: TypeAlias = Launch | Multiply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a model becomes: what is done once to its weights, what each pass does, and tensors beside the model's own.
+    """A model's launches: one-time work on its weights, the work of each pass, and additional tensors.
 
-    ``kept`` are numbers of what is made of weights, ``scratch`` those of what only one launch leaves to the next.
+    ``kept`` are the sizes of tensors derived from weights, ``scratch`` of those passed only to the next launch.
     """
 
     once: tuple[Launch, ...]
@@ -87,7 +87,7 @@ class Plan:
 
 
 def plan(model: Model) -> Plan:
-    """Return the launches of a model; raises UsageError where a tensor is too large for places of 32 bits."""
+    """Return the launches of a model; raises UsageError if a tensor is too large for 32-bit indices."""
     once, passes, kept, scratch = list[Launch](), list[Work](), dict[str, int](), dict[str, int]()
     for op in model.ops:
         works = launches(op, model)
@@ -110,12 +110,12 @@ def number(given: int | float) -> ctypes.c_uint32 | ctypes.c_float:  # noqa: PYI
 
 
 def columns(op: ops.Conv2d) -> str:
-    """Return the name of what a convolution is unrolled to."""
+    """Return the name of a convolution's unrolled input."""
     return f"{op.name}.columns"
 
 
 def padded(op: ops.Conv2d) -> str:
-    """Return the name of a convolution's weights with their rows padded."""
+    """Return the name of a convolution's weights with padded rows."""
     return f"{op.name}.weight.padded"
 
 
@@ -210,7 +210,7 @@ def _padded(op: ops.Conv2d, model: Model) -> int:
 
 
 def _widened(op: ops.Conv2d, model: Model) -> Launch | None:
-    """Return the launch that pads the weights of a convolution, or None where their rows are whole as they are."""
+    """Return the launch that pads a convolution's weights, or None if their rows need no padding."""
     deep, wide = TAPS * model.shape(op.source)[-1], _padded(op, model)
     if deep == wide:
         return None
@@ -219,12 +219,12 @@ def _widened(op: ops.Conv2d, model: Model) -> Launch | None:
 
 
 def _whole(numbers: int, model: Model) -> int:
-    """Return how many numbers a thread takes at once where it goes by 16 bytes only if these are whole."""
+    """Return how many numbers a thread handles at once, 16 bytes only if these are whole."""
     return PACK[model.precision] if numbers % PACK[model.precision] == 0 else 1
 
 
 def _threads(count: int, each: int) -> Grid:
-    """Return the grid for so many numbers, of which a thread takes so many."""
+    """Return the grid for this many numbers, with this many per thread."""
     return _parts(count, each * THREADS), 1, 1
 
 

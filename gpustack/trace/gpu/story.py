@@ -1,8 +1,8 @@
 """The seven steps once, from numbers in host memory to a checked answer, each timed by the clock of the program.
 
-The wall time is that of this one pass; what is repeated for medians comes after it, and is in no step. Within it are
-the first copies, the compilation of the kernels, the loading of cuBLASLt, the trial of its ways to make each product,
-and the answer in float64 that ours is held against: whoever runs a model once waits for all of that.
+The wall time is that of this single pass; repeats for medians come later and belong to no step. Within it are the first
+copies, the compilation of the kernels, the loading of cuBLASLt, the trial of its ways to compute each product, and the
+float64 reference: whoever runs a model once waits for all of that.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from gpustack.bench.cublaslt import Product
     from gpustack.model.difference import Check
 
-WAYS = 8  # of each product are tried
+WAYS = 8  # ways of each product are tried
 
 
 def tell(stage: Stage) -> Check:
-    """Go the seven steps once, and say what came of each; give how right the answer is."""
+    """Run the seven steps once, and report each; return how accurate the result is."""
     telling = stage.telling
     telling.start()
     for number, act in enumerate((_numbers, _copies, _ready, _run, _flow, _output), 1):
@@ -47,7 +47,7 @@ def tell(stage: Stage) -> Check:
 
 
 def _numbers(stage: Stage, page: Page) -> None:
-    """Step 1: make the numbers, and put them into ordinary and into pinned memory."""
+    """Step 1: create the numbers in ordinary and in pinned memory."""
     clock, model = stage.telling.clock, stage.model
     begun = clock()
     stage.values = reference.load(model)
@@ -63,7 +63,7 @@ def _numbers(stage: Stage, page: Page) -> None:
 
 
 def _copies(stage: Stage, page: Page) -> None:
-    """Step 2: copy all over the link, from ordinary memory and again from pinned memory."""
+    """Step 2: copy everything over the link, from ordinary memory and again from pinned memory."""
     card, size, clock = stage.card, stage.arena.size, stage.telling.clock
     begun = clock()
     stage.weights = card.allocate(size)
@@ -83,7 +83,7 @@ def _over_link(stage: Stage, name: str, seconds: float, step: int, size: int) ->
 
 
 def _ready(stage: Stage, page: Page) -> None:
-    """Step 3: compile, allocate, choose how products are made, and capture all as a CUDA graph."""
+    """Step 3: compile, allocate, choose how products are computed, and capture everything as a CUDA graph."""
     card, clock = stage.card, stage.telling.clock
     begun = clock()
     card.kernel(FILE, f"residual_{stage.model.precision}")
@@ -130,7 +130,7 @@ def _graph(stage: Stage, page: Page) -> None:
 
 
 def chosen(stage: Stage, work: Multiply, ways: list[tuple[Product, Run]]) -> int:
-    """Return the place of the fastest of several ways to make a product, by a short train of each."""
+    """Return the rank of the fastest of several ways to compute a product, by a short train of each."""
     if not ways:
         stage.desk.lab.skip(f"cuBLASLt has no way to compute {work.layer} on this GPU")
     times = []
@@ -143,7 +143,7 @@ def chosen(stage: Stage, work: Multiply, ways: list[tuple[Product, Run]]) -> int
 
 
 def sized(stage: Stage, batch: int, workspace: Memory, stack: ExitStack) -> Runner:
-    """Return the model for another batch, made ready: the weights are shared, all else is its own."""
+    """Return the model prepared for another batch: it shares only the weights."""
     card, whole, runner = stage.card, stage.model, stage.runner
     model = build(whole.name, whole.size, whole.precision, batch)
     into = card.allocate(model.input.count * model.width)
@@ -157,7 +157,7 @@ def sized(stage: Stage, batch: int, workspace: Memory, stack: ExitStack) -> Runn
 
 
 def _run(stage: Stage, page: Page) -> None:
-    """Step 4: start the kernels one by one, and ask what each is."""
+    """Step 4: launch the kernels one by one, and collect the details of each."""
     card, runner, clock = stage.card, stage.runner, stage.telling.clock
     begun = clock()
     seconds = timed(stage, runner)
@@ -187,7 +187,7 @@ def _flow(stage: Stage, page: Page) -> None:
 
 
 def flow(stage: Stage) -> list[float]:
-    """Run one pass behind the gate with an event after every launch; give the seconds of each launch."""
+    """Run one pass behind the gate with an event after every launch; return the seconds of each launch."""
     card, runs = stage.card, stage.runner.runs
     events = [card.event() for _ in range(len(runs) + 1)]
 
@@ -215,7 +215,7 @@ def _output(stage: Stage, page: Page) -> None:
 
 
 def _back(stage: Stage, page: Page) -> Check:
-    """Step 7: copy the output back, and hold it against numpy in float64."""
+    """Step 7: copy the output back, and compare it with numpy in float64."""
     model, card, clock = stage.model, stage.card, stage.telling.clock
     size = model.output.count * model.width
     stage.answer = held = stage.stack.enter_context(card.pinned(size))
@@ -232,7 +232,7 @@ def _back(stage: Stage, page: Page) -> Check:
 
 
 def checked(stage: Stage, held: Memory, what: str) -> Check:
-    """Return how far an output in pinned memory is from the truth; the truth is computed once."""
+    """Return how far an output in pinned memory is from the reference, which is computed once."""
     model = stage.model
     raw = ctypes.string_at(held.address, model.output.count * model.width)
     answer = decode(raw, model.precision, model.output.shape)
@@ -244,7 +244,7 @@ def checked(stage: Stage, held: Memory, what: str) -> Check:
 
 
 def timed(stage: Stage, enqueue: Run) -> float:
-    """Enqueue some work between two events, wait for it, and give the seconds between them."""
+    """Enqueue some work between two events, wait for it, and return the seconds between them."""
     card = stage.card
     begin, end = card.event(), card.event()
     card.record(begin)
@@ -255,5 +255,5 @@ def timed(stage: Stage, enqueue: Run) -> float:
 
 
 def stage_for(desk: Desk, model: Model, stack: ExitStack) -> Stage:
-    """Return what the story begins with."""
+    """Return the initial stage of the steps."""
     return Stage(desk=desk, card=desk.card, model=model, arena=lay(model), telling=Telling(desk.outlet), stack=stack)
