@@ -1,4 +1,4 @@
-"""Containers: how one was started, what in it shows that the GPU was not passed on, and what its image requires.
+"""Containers: how one was started, signs that the GPU was not passed through, and what its image requires.
 
 What an image requires (NVIDIA_REQUIRE_CUDA) is read as NVIDIA's container runtime reads it: words with a space between
 are alternatives, those with a comma between hold together. Source: NVIDIA/libnvidia-container, src/cli/dsl.c (5823754),
@@ -38,7 +38,7 @@ NOT_WORKING = (
     *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
     *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303"),
 )
-# A word by which a line shows which engine it is.
+# A word that identifies the engine in a line.
 ENGINES = {
     "podman": "podman",
     "apptainer": "apptainer",
@@ -46,7 +46,7 @@ ENGINES = {
     "--nv": "apptainer",
     "nvidia.com/gpu": "kubernetes",
 }
-# What starts a container that only shows that the GPU gets in, on the machine that runs containers.
+# Starts a container that only shows whether the GPU is passed through, on the container host.
 SHOWN = "The command starts a test container, which shows whether this works on the machine."
 AMD = "{engine} run --rm --device /dev/kfd --device /dev/dri --group-add video rocm/rocm-terminal rocminfo"
 COMMANDS = {
@@ -69,7 +69,7 @@ COMMANDS = {
 }
 
 
-# How GPUs get into a container, by what runs it; the last is for any other.
+# How GPUs get into a container, by engine; the last is for any other.
 WAYS = {
     "docker": "docker run --gpus all (compose: deploy.resources.reservations.devices; a CI job: options: --gpus all "
     'in GitHub Actions, gpus = "all" under [runners.docker] in GitLab, each on a runner that has GPUs)',
@@ -88,20 +88,20 @@ WAYS = {
 
 
 def kind(facts: Facts) -> str:
-    """Return what runs this container, as far as it is known: docker, podman, kubernetes or apptainer."""
+    """Return the engine of this container, as far as it is known: docker, podman, kubernetes or apptainer."""
     held = facts.host.container or ""
     known = {"singularity": "apptainer", "containerd": "kubernetes", "cri-o": "kubernetes"}.get(held, held)
     return known if known in WAYS else ""
 
 
 def unseen(facts: Facts) -> Unseen:
-    """Return that a container has the GPUs alone that it was started with, and how it is started with them."""
+    """Return that a container only has the GPUs it was started with, and how to start it with them."""
     why = f"this is a container ({facts.host.container}): it sees only the GPUs that it was started with"
     return Unseen(what="the GPUs of the machine", why=why, enable_by=f"start it with {WAYS[kind(facts)]}")
 
 
 def inside(facts: Facts) -> bool:
-    """Return whether what was said was said in a container."""
+    """Return whether a message comes from inside a container."""
     return (
         bool(facts.host.container)
         or heard(facts, "docker-run", "compose-output", "ngc-no-gpu", "container-no-smi", TOLD)
@@ -110,7 +110,7 @@ def inside(facts: Facts) -> bool:
 
 
 def asked_for_gpu(facts: Facts) -> bool | None:
-    """Return whether the container was started with a GPU; None where nobody shows how it was started."""
+    """Return whether the container was started with a GPU; None if unknown."""
     if heard(facts, TOLD):
         return False
     started = said(facts, "docker-run")
@@ -122,7 +122,7 @@ def asked_for_gpu(facts: Facts) -> bool | None:
 
 
 def without_gpu(facts: Facts) -> bool:
-    """Return whether texts show a container to which no GPU was given."""
+    """Return whether texts show a container without a GPU."""
     asked = asked_for_gpu(facts)
     if not inside(facts) or asked or heard(facts, *TOOLKIT):
         return False
@@ -130,7 +130,7 @@ def without_gpu(facts: Facts) -> bool:
 
 
 def _answered_no(facts: Facts) -> bool:
-    """Return whether a framework with code for CUDA was asked for a GPU and knows of none."""
+    """Return whether a framework with CUDA code was asked for a GPU and found none."""
     return any(
         build.accelerator in {None, "cuda"} and flag(build.copy.facts, "available") is False for build in builds(facts)
     )
@@ -160,7 +160,7 @@ def _variables(facts: Facts) -> dict[str, str]:
 
 
 def refused_by_image(facts: Facts, matrix: Matrix) -> str | None:
-    """Give the requirement of the image that this machine does not meet; None where it may meet it, or has none."""
+    """Return the image's requirement that this machine does not meet; None if it may meet it, or there is none."""
     given = _variables(facts)
     wanted = given.get(REQUIRES, "")
     if not wanted.strip() or given.get("NVIDIA_DISABLE_REQUIRE", "").lower() in {"1", "true", "yes"}:
@@ -170,7 +170,7 @@ def refused_by_image(facts: Facts, matrix: Matrix) -> str | None:
 
 
 def cuda_of_image(wanted: str) -> str | None:
-    """Return the CUDA version that a requirement asks for at least."""
+    """Return the minimum CUDA version in a requirement."""
     found = re.search(r"(?:^|[\s,])cuda>=(\d+\.\d+)", wanted)
     return found[1] if found else None
 
@@ -181,7 +181,7 @@ def _all(words: list[str], facts: Facts, matrix: Matrix) -> bool | None:
 
 
 def _met(word: str, facts: Facts, matrix: Matrix) -> bool | None:
-    """Return whether one term holds; None where it is not known what this machine has of it."""
+    """Return whether one term is met; None if the machine's value is unknown."""
     term = TERM.fullmatch(word.lower())
     if term is None:
         return None
@@ -201,13 +201,13 @@ def _here(what: str, facts: Facts, matrix: Matrix) -> tuple[int, ...]:
 
 
 def _short(parts: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers without zeros at the end: 12.0 and 12 are one version."""
+    """Return the numbers without trailing zeros: 12.0 and 12 are one version."""
     while parts and parts[-1] == 0:
         parts = parts[:-1]
     return parts
 
 
 def _brand(facts: Facts) -> str | None:
-    """Return the brand of the first GPU as far as its name tells; that of a data-centre card differs by generation."""
+    """Return the first GPU's brand as far as its name shows; that of a data-centre card differs by generation."""
     name = next((gpu.name for gpu in gpus(facts)), "")
     return next((brand for brand, words in BRANDS if words.search(name)), None)

@@ -21,14 +21,14 @@ CLEANUP, STOPPED, SUMMARY = 45, 43, 154
 APPLICATION = frozenset({13, 31, STOPPED, CLEANUP, 68})
 MEMORY = frozenset({48, 63, 64, 94, 95, 140})
 LINK = 74
-# An event of the first number comes after one of the others and says nothing new.
+# An event of the first number that follows one of the others adds nothing new.
 FOLLOWS = {
     CLEANUP: MEMORY | APPLICATION | {LINK, 79, 119, 120},
     STOPPED: MEMORY | {13, 31, LINK, 79, 119, 120},
     **dict.fromkeys(MEMORY, MEMORY),
 }
-TOGETHER = 120.0  # seconds between what belongs together
-RESTARTED = 1.0  # the clock of the log went back by more than lines of two processors do: a new start
+TOGETHER = 120.0  # seconds between related events
+RESTARTED = 1.0  # a larger step back than between lines of two processors: a new start
 ASKED = re.compile(r"to (?:0x[0-9a-fA-F]{1,8} )?\(([^)]{1,60})\)")
 
 
@@ -36,9 +36,9 @@ ASKED = re.compile(r"to (?:0x[0-9a-fA-F]{1,8} )?\(([^)]{1,60})\)")
 class Event:
     """One Xid of a GPU: the driver's own number for what went wrong, with what came of it.
 
-    ``pci`` is None where no line of the kernel's log says which GPU it is, but ``spoken``, what somebody wrote.
-    ``count`` is how often it came since the start, ``after`` the events that follow from it, ``asked`` the recovery
-    that the driver asked for last.
+    ``pci`` is None if only a person's words (``spoken``), not the kernel's log, mention it. ``count`` is how often it
+    occurred since the start, ``after`` the events that follow from it, ``asked`` the recovery that the driver asked for
+    last.
     """
 
     pci: str | None
@@ -53,17 +53,17 @@ class Event:
 
     @property
     def place(self) -> str:
-        """The GPU as a title begins with it."""
+        """The GPU, for the beginning of a title."""
         return f"The GPU at {self.pci}" if self.pci else "A GPU"
 
     @property
     def grounds(self) -> tuple[Because, ...]:
-        """The grounds of a finding on it: the event itself, or what was written of it."""
+        """The evidence for a finding on it: the event itself, or what was written about it."""
         return tuple(because_said(one) for one in self.spoken[:4]) or (self.because,)
 
     @property
     def because(self) -> Because:
-        """The event as the ground of a finding."""
+        """The event as evidence for a finding."""
         value = f"Xid {self.code} at {self.pci}: {self.words}".rstrip(": ")
         more = [f"{self.count} times"] if self.count > 1 else []
         more += [f"with Xid {code}" + (f" {times} times" if times > 1 else "") for code, times in self.after]
@@ -75,7 +75,7 @@ class Event:
 
 @dataclass(slots=True)
 class Chain:
-    """Events of one GPU that belong together, the first of them leading."""
+    """Related events of one GPU, the leading one first."""
 
     pci: str
     lead: int
@@ -83,12 +83,12 @@ class Chain:
 
     @property
     def codes(self) -> Counter[int]:
-        """How often each number came."""
+        """How often each number occurred."""
         return Counter(code for one in self.said if (code := number(one, "code")) is not None)
 
 
 def xids(facts: Facts, *codes: int) -> Iterator[Event]:
-    """Return for each GPU what came with one of these numbers since the start, the gravest number being named first."""
+    """Return for each GPU the events with these numbers since the start, the most severe number first."""
     for pci in dict.fromkeys(chain.pci for chain in chains(facts)):
         fitting = [chain for chain in chains(facts) if chain.pci == pci and chain.codes.keys() & set(codes)]
         if fitting:
@@ -96,9 +96,9 @@ def xids(facts: Facts, *codes: int) -> Iterator[Event]:
 
 
 def faults(facts: Facts, *codes: int, spoken: tuple[Message, ...] = ()) -> tuple[Event, ...]:
-    """Return the last event with one of these numbers of each GPU; where the log has none, what was written of one.
+    """Return each GPU's last event with one of these numbers; without one in the log, what was written about it.
 
-    ``spoken`` are messages that mean the first of these numbers without naming it.
+    ``spoken`` are messages that imply the first of these numbers without naming it.
     """
     logged = {event.pci: event for event in xids(facts, *codes)}
     named = tuple(one for one in said(facts, "xid-named") if _code(one) in codes)
@@ -115,7 +115,7 @@ def _code(message: Message) -> int:
 
 
 def faults_of_programs(facts: Facts) -> Iterator[Event]:
-    """Return for each GPU the Xids that programs caused by themselves; what a fault of the GPU brought is none."""
+    """Return for each GPU the Xids caused by programs themselves, excluding consequences of a GPU fault."""
     own = [chain for chain in chains(facts) if chain.lead in APPLICATION]
     for pci in dict.fromkeys(chain.pci for chain in own):
         mine = [chain for chain in own if chain.pci == pci]
@@ -123,7 +123,7 @@ def faults_of_programs(facts: Facts) -> Iterator[Event]:
 
 
 def chains(facts: Facts) -> list[Chain]:
-    """Return the events of this start of the machine, in their order, each with those that follow from it."""
+    """Return the events since the last start, in order, each with its consequences."""
     found: list[Chain] = []
     for one in _this_start(_logged(facts)):
         pci, code = text(one, "pci"), number(one, "code")
@@ -138,14 +138,14 @@ def chains(facts: Facts) -> list[Chain]:
 
 
 def _logged(facts: Facts) -> tuple[JsonValue, ...]:
-    """Return the Xids of the kernel's log; where it has none, or was not read, those that each GPU has of it."""
+    """Return the Xids in the kernel's log; if it has none or was not read, those recorded for each GPU."""
     return items(told(facts, "kernel-log"), "xids") or tuple(
         one for copy in copies(facts, "gpu") for one in items(copy.facts, "xids")
     )
 
 
 def asked_for(facts: Facts, pci: str) -> str | None:
-    """Return the recovery that the driver asked for last in the log (Xid 154), or None where it asked for none."""
+    """Return the last recovery that the driver requested in the log (Xid 154), or None."""
     said = _this_start(_logged(facts))
     last = [text(one, "text") or "" for one in said if (text(one, "pci"), number(one, "code")) == (pci, SUMMARY)]
     match = ASKED.search(last[-1]) if last else None
@@ -170,14 +170,14 @@ def _event(found: list[Chain], codes: tuple[int, ...], facts: Facts) -> Event:
 
 
 def _follows(one: JsonValue, code: int, chain: Chain) -> bool:
-    """Return whether an event belongs to a chain: what came before explains it, and not long before."""
+    """Return whether an event belongs to a chain: a recent event in it explains it."""
     explains = bool(chain.codes.keys() & FOLLOWS.get(code, frozenset())) and code != chain.lead
     then, now = _seconds(chain.said[-1]), _seconds(one)
     return explains and (then is None or now is None or now - then <= TOGETHER)
 
 
 def _this_start(said: tuple[JsonValue, ...]) -> tuple[JsonValue, ...]:
-    """Return the events after the last start of the machine: where the log's clock goes back, an older start ends."""
+    """Return the events since the machine's last start: where the log's clock steps back, an older start ends."""
     begins, before = 0, 0.0
     for place, one in enumerate(said):
         now = _seconds(one)

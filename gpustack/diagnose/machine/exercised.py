@@ -1,7 +1,7 @@
-"""What came of trying things for real (--deep), and what the machine itself said: recognised like any pasted text.
+"""The results of running things for real (--deep), and the machine's own messages, recognised like any pasted text.
 
-Frameworks are in ``inventory.builds``; beside them stands whatever else was run. What only compiles for a framework
-(torch.compile, Triton) may fail while the framework itself computes.
+Frameworks are in ``inventory.builds``; here is everything else that was run. A compiler for a framework (torch.compile,
+Triton) may fail while the framework itself computes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SILENT = "gave no answer"
 SOURCE = "it was run in a process of its own"
 RUN = " (run by --deep)"
-# What each is made of or launches through: where that fails, so does this.
+# What each is built on or launches through: if that fails, so does this.
 RESTS_ON: Mapping[str, tuple[str, ...]] = {
     "triton": ("pytorch",),
     "torchscript": ("pytorch",),
@@ -59,18 +59,18 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Its name for people."""
+        """Its display name."""
         return f"{product(self.component)} {self.copy.version or ''}".strip()
 
     @property
     def exercise(self) -> Mapping[str, JsonValue]:
-        """What came of running it."""
+        """The result of running it."""
         return table(self.copy.facts, "exercise")
 
 
 @once
 def trials(facts: Facts) -> tuple[Trial, ...]:
-    """Return what was run beside the frameworks."""
+    """Return what was run besides the frameworks."""
     chosen = facts.environments[0].python if facts.environments else None
     return tuple(
         Trial(component=one.id, layer=one.layer, copy=copy, environment=copy.environment or chosen)
@@ -82,7 +82,7 @@ def trials(facts: Facts) -> tuple[Trial, ...]:
 
 
 def failed(trial: Trial, facts: Facts) -> bool:
-    """Tell whether it was run and failed; where CUDA has no GPU for it, that is the driver's matter and not its own."""
+    """Return whether it was run and failed; without a GPU for CUDA, the driver is at fault instead."""
     exercise = trial.exercise
     if text(exercise, "error") or text(exercise, "reason"):
         return True
@@ -93,12 +93,12 @@ def failed(trial: Trial, facts: Facts) -> bool:
 
 
 def at_import(exercise: Mapping[str, JsonValue]) -> bool:
-    """Return whether it came no further than its import."""
+    """Return whether it failed at its import."""
     return text(exercise, "failed_at") == "import"
 
 
 def weight(trial: Trial, facts: Facts) -> Severity:
-    """Return how much it matters that it fails: as much as a framework's failing where one rests on it."""
+    """Return the severity of its failure: that of a framework's failure if one depends on it."""
     if SILENT in (text(trial.exercise, "reason") or ""):
         return Severity.UNKNOWN
     return Severity.ERROR if needed(trial, facts) else Severity.WARNING
@@ -119,7 +119,7 @@ def needed(trial: Trial, facts: Facts) -> bool:
 
 
 def spoken(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Return what each that failed said, with who said it."""
+    """Return the messages of each failed trial, with their origins."""
     here = nvidia_here(facts)
     for build in builds(facts):
         if flag(build.exercise, "ok") is False or (build.accelerator == "cuda" and here and build.ran_on_gpu is False):
@@ -130,17 +130,17 @@ def spoken(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def origin(mark: str) -> str:
-    """Return where a message stands that something said when it was run."""
+    """Return the origin of a message printed during a run."""
     return mark + RUN
 
 
 def light(facts: Facts) -> AbstractSet[str]:
-    """Return the origins of what was said by those that no framework rests on."""
+    """Return the origins of messages by trials that no framework depends on."""
     return {origin(trial.mark) for trial in trials(facts) if not needed(trial, facts)}
 
 
 def eased(finding: Finding, lighter: AbstractSet[str]) -> Severity:
-    """Return how much a finding weighs, given that only such as no framework rests on complained of it."""
+    """Return a finding's severity, reduced if only trials that no framework depends on complained."""
     heard = {one.source for one in finding.because if one.component == MESSAGE}
     return Severity.WARNING if finding.severity is Severity.ERROR and heard and heard <= lighter else finding.severity
 
@@ -155,7 +155,7 @@ def _words(mark: str, exercise: Mapping[str, JsonValue], *, printed: bool) -> It
 
 LOG = ("nvrm", "module_errors", "hardware_errors", "amdgpu")
 KERNEL_LOG = "kernel log"
-# What a line says where something is wrong: a log without any is not held against a thousand messages.
+# Words in lines about a problem: a log without any is not compared with a thousand messages.
 TROUBLE = re.compile(
     r"(?i)fail(?!ed: signature)|error|\b(?:not|cannot|lost|off|unable|invalid|unsigned|magic|heartbeat|timed)\b"
     r"|time-?out|reject|refus|unsupported|mismatch|ownership|ignore|legacy|uncorrect|fatal|wpr2|\bkey\b(?! missing)"
@@ -163,17 +163,17 @@ TROUBLE = re.compile(
 
 
 def recognised(facts: Facts, matrix: Matrix) -> Facts:
-    """Return the facts with the messages in what was said by those that failed; the same where none did."""
+    """Return the facts with the recognised messages of failed runs; unchanged if there are none."""
     said = (*spoken(facts), *_logged(facts))
     if not said:
         return facts
-    messages = import_module("gpustack.imports.messages")  # most machines have nothing to say
+    messages = import_module("gpustack.imports.messages")  # most machines have none
     found: tuple[Message, ...] = messages.find([(who, messages.clean(words)) for who, words in said], matrix)
     return replace(facts, messages=(*facts.messages, *found)) if found else facts
 
 
 def _logged(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a log that a probe has read; those of a text are recognised where the text is read."""
+    """Yield the lines of a log that a probe has read; those in a text are recognised when it is read."""
     log = told(facts, "kernel-log") if facts.taken else {}
     lines = [line for name in LOG for line in texts(log, name)]
     if any(map(TROUBLE.search, lines)):
@@ -181,9 +181,9 @@ def _logged(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def implied(facts: Facts, matrix: Matrix) -> Facts:
-    """Return the facts with what their messages imply where nothing else says it.
+    """Return the facts with the implications of their messages that nothing else states.
 
-    Readers do the same with each text; a snapshot of an older version holds the messages alone.
+    Readers do the same with each text; a snapshot of an older version contains only the messages.
     """
     if not facts.messages:
         return facts
@@ -196,7 +196,7 @@ def implied(facts: Facts, matrix: Matrix) -> Facts:
 
 
 def _filled(known: Component, more: Component | None) -> Component:
-    """Return a component with what messages add to copies of it; that it failed, they say of failed ones alone."""
+    """Return a component with messages' facts added to its copies; that it failed, only to failed ones."""
     copies = {(copy.key, copy.status): copy for copy in more.instances} if more else {}
     filled = tuple(_joined(copy, copies.get((copy.key, copy.status))) for copy in known.instances)
     return known if all(map(is_, filled, known.instances)) else replace(known, instances=filled)

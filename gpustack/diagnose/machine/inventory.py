@@ -25,7 +25,7 @@ PASSED_ON = frozenset({"vfio-pci", "pci-stub", "xen-pciback"})
 MAKERS = frozenset({"nvidia", "amd", "intel"})
 FRAMEWORKS = ("pytorch", "jax", "onnxruntime")
 DRIVER = "nvidia-driver"
-# Why a GPU was not asked, or could not be, for what lies with time, rights, memory or the release of NVML.
+# Reasons why a GPU was not or could not be queried: time, permissions, memory or the NVML release.
 UNASKED = re.compile(
     r"not asked|NVMLError_(?:NoPermission|\w*NotSupported|FunctionNotFound|LibraryNotFound|Uninitialized|Deprecated"
     r"|AlreadyInitialized|InvalidArgument|ArgumentVersionMismatch|InsufficientSize|LibRmVersionMismatch"
@@ -35,7 +35,7 @@ UNASKED = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One NVIDIA GPU that the driver lists. ``mark`` names it in findings: its PCI address where that is known."""
+    """One NVIDIA GPU that the driver lists. ``mark`` names it in findings: its PCI address if known."""
 
     mark: str
     name: str
@@ -45,7 +45,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """One framework in one Python. ``accelerator`` is cuda, rocm, xpu, cpu or None where nobody said."""
+    """One framework in one Python. ``accelerator`` is cuda, rocm, xpu, cpu or None if unknown."""
 
     component: str
     copy: Instance
@@ -60,7 +60,7 @@ class Build:
 
     @property
     def name(self) -> str:
-        """Its name for people."""
+        """Its display name."""
         return f"{product(self.component)} {self.copy.version or ''}".strip()
 
     @property
@@ -70,12 +70,12 @@ class Build:
 
     @property
     def exercise(self) -> Mapping[str, JsonValue]:
-        """What came of running it; empty where that was not asked."""
+        """The result of running it; empty if not requested."""
         return table(self.copy.facts, "exercise")
 
     @property
     def ran_on_gpu(self) -> bool | None:
-        """Whether it was run and computed rightly on a GPU; None where it was not run to an end."""
+        """Whether it was run and computed correctly on a GPU; None if it was not run to the end."""
         if flag(self.exercise, "ran") is None:
             return None
         device = text(self.exercise, "device")
@@ -97,13 +97,13 @@ def gpus(facts: Facts) -> tuple[Gpu, ...]:
 
 
 def unasked(copy: Instance) -> bool:
-    """Return whether what is known of a GPU failed for no fault of its own, so that its health is unknown."""
+    """Return whether a GPU's data failed to load for no fault of its own, so that its health is unknown."""
     return bool(UNASKED.match(text(copy.facts, "error") or ""))
 
 
 @once
 def capabilities(facts: Facts) -> tuple[ComputeCapability, ...]:
-    """Return the compute capabilities of the GPUs that programs see, each once: CUDA's word first, else NVML's."""
+    """Return the compute capabilities of the GPUs that programs see, each once: CUDA's answer first, else NVML's."""
     devices = [ComputeCapability.parse(text(device, "cc")) for device in items(told(facts, "libcuda"), "devices")]
     seen = [found for found in devices if found] or [gpu.capability for gpu in gpus(facts) if gpu.capability]
     return tuple(dict.fromkeys(seen))
@@ -111,7 +111,7 @@ def capabilities(facts: Facts) -> tuple[ComputeCapability, ...]:
 
 @once
 def on_bus(facts: Facts, *vendors: str) -> tuple[Instance, ...]:
-    """Return the GPUs of these makers on the PCI bus, driver or no driver; bridges and plain displays left out."""
+    """Return these vendors' GPUs on the PCI bus, with or without a driver, excluding bridges and plain displays."""
     return tuple(
         copy
         for copy in copies(facts, "pci-display")
@@ -134,13 +134,13 @@ def ours(facts: Facts) -> tuple[Instance, ...]:
 
 @once
 def kept_out(facts: Facts) -> bool:
-    """Return whether NVIDIA's GPUs are the machine's and not ours: kept from this job, or from a container for CPUs."""
+    """Return whether the machine's NVIDIA GPUs are not ours: hidden from this job, or from a CPU-only container."""
     return withheld(facts) or (left_out(facts) and not for_cuda(facts))
 
 
 @once
 def for_cuda(facts: Facts) -> bool:
-    """Return whether anything is installed that is made for CUDA."""
+    """Return whether anything made for CUDA is installed."""
     cuda = any(build.accelerator == "cuda" for build in builds(facts))
     return cuda or any(copies(facts, name) for name in ("cuda-toolkit", "cuda-runtime", "cudnn"))
 
@@ -163,18 +163,18 @@ def nvidia_here(facts: Facts) -> bool:
 
 
 def from_text(facts: Facts) -> bool:
-    """Return whether the facts are what somebody pasted: what is not mentioned there may well be on the machine."""
+    """Return whether the facts come from pasted text: anything not mentioned may still be on the machine."""
     return not facts.taken
 
 
 def on_windows(facts: Facts) -> bool:
-    """Return whether the driver is that of Windows, whose releases are numbered otherwise than those of Linux."""
+    """Return whether the driver is Windows', whose releases are numbered differently from Linux's."""
     return facts.host.wsl or "windows" in (facts.host.os or "").lower()
 
 
 @once
 def any_gpu(facts: Facts) -> bool | None:
-    """Return whether a GPU of any maker is here; None where nothing says so and the bus was not seen or does not count.
+    """Return whether any vendor's GPU is here; None if unknown because the bus was not read or does not count.
 
     In WSL a GPU is reached through Windows (/dev/dxg) and is on no bus.
     """
@@ -216,13 +216,13 @@ def disk_release(facts: Facts) -> DriverRelease | None:
 
 @once
 def user_release(facts: Facts) -> DriverRelease | None:
-    """Return the release of the driver's libraries."""
+    """Return the release of the driver's user-space libraries."""
     return DriverRelease.parse(version(facts, DRIVER))
 
 
 @once
 def driver_release(facts: Facts) -> DriverRelease | None:
-    """Return the release that counts for CUDA: the module's, else the libraries'. That of Windows does not."""
+    """Return the release that counts for CUDA: the module's, else the libraries'; None for Windows' driver."""
     if on_windows(facts):
         return None
     return loaded_release(facts) or DriverRelease.parse(version(facts, "nvml")) or user_release(facts)
@@ -230,7 +230,7 @@ def driver_release(facts: Facts) -> DriverRelease | None:
 
 @once
 def driver_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
-    """Return the highest CUDA version of the driver: by its own word, else by its branch's row."""
+    """Return the driver's highest CUDA version: by its own report, else by its branch's row."""
     said = number(told(facts, "libcuda"), "driver_cuda") or number(told(facts, "nvml"), "cuda_version")
     release = driver_release(facts)
     row = matrix.branches.get(release.branch) if release else None
@@ -239,9 +239,9 @@ def driver_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
 
 @once
 def starts(facts: Facts) -> bool | None:
-    """Return whether CUDA starts: by cuInit, else by a framework that really ran on a GPU; None where nobody tried.
+    """Return whether CUDA starts: by cuInit, else by a framework that ran on a GPU; None if untried.
 
-    Without libcuda it cannot, nor where it starts and then tells of no GPU.
+    It cannot without libcuda, nor if it starts but reports no GPU.
     """
     libcuda = told(facts, "libcuda")
     code = number(libcuda, "cu_init")
@@ -255,13 +255,13 @@ def starts(facts: Facts) -> bool | None:
 
 
 def driver_works(facts: Facts) -> bool:
-    """Return whether NVML or CUDA starts, which shows the driver at work wherever its parts lie."""
+    """Return whether NVML or CUDA starts, which proves that the driver works."""
     return number(told(facts, "nvml"), "code") == 0 or starts(facts) is True
 
 
 @once
 def builds(facts: Facts) -> tuple[Build, ...]:
-    """Return the frameworks that are installed, in each Python the copy that an import would take."""
+    """Return the installed frameworks, in each Python the copy that an import would use."""
     return tuple(_builds(facts))
 
 
@@ -288,7 +288,7 @@ def _build(component: str, copy: Instance) -> Build:
 
 
 def _cuda(copy: Instance) -> CudaVersion | None:
-    """Return the CUDA version of a build; one that names its major alone counts as the first of that major."""
+    """Return the CUDA version of a build; a major alone counts as its first release."""
     said = CudaVersion.parse(text(copy.facts, "cuda"))
     if said:
         return said

@@ -1,4 +1,4 @@
-"""Libraries that lack what others ask of them, as the loader says it, and where a foreign copy may come from."""
+"""Libraries without symbols that others require, as the loader reports, and where a foreign copy may come from."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NAMED = ("ld-library-path-said", "ld-library-path")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lacking:
-    """A symbol, or a version of a library, that a copy lacks which is loaded; ``owner`` is the library's id.
+    """A symbol, or a library version, that a loaded copy lacks; ``owner`` is the library's id.
 
     ``build`` is the framework whose files were read, with ``path`` and release (``found``) of that copy; None where the
     loader says it.
@@ -53,18 +53,18 @@ class Lacking:
 
     @property
     def asking(self) -> str:
-        """The file or module that asks, without its folder; empty for a word that is the name of neither."""
+        """The requiring file or module, without its folder; empty for a word that names neither."""
         name = self.file.rpartition("/")[2]
         return name if name != self.file or "." in name else ""
 
     @property
     def by_a_framework(self) -> bool:
-        """Whether the asker is a library that was linked to its partners when it was released."""
+        """Whether the requiring file is a library that was linked to its partners when released."""
         return bool(self.soname or OF_A_FRAMEWORK.search(self.file))
 
 
 def loaded(facts: Facts, *names: str) -> tuple[Message, ...]:
-    """Return what says that a library of these names (libnccl) was taken from outside the wheels."""
+    """Return the evidence that a library with these names (libnccl) was loaded from outside the wheels."""
     return tuple(
         one
         for one in holding(facts, "library-loaded", "path", "soname")
@@ -73,13 +73,13 @@ def loaded(facts: Facts, *names: str) -> tuple[Message, ...]:
 
 
 def asker(facts: Facts, soname: str) -> str:
-    """Return the wheel's library that asks for a library of this name; empty where nothing says."""
+    """Return the wheel's library that requires a library with this name; empty if unknown."""
     files = (one.values["by"] for one in holding(facts, "library-needed-by", "by") if one.values["soname"] == soname)
     return next((file for file in files if "packages/" in file), "")
 
 
 def lacking(facts: Facts, *owners: str) -> tuple[Lacking, ...]:
-    """Return what libraries of these ids lack: as the files of frameworks were read, else as the loader said."""
+    """Return what libraries with these ids lack: from the frameworks' files, else from the loader's messages."""
     read = tuple(one for build in builds(facts) for one in _read(build)) if "nvjitlink" in owners else ()
     found = [_symbol(message) for message in holding(facts, "undefined-symbol", "symbol")]
     found += [_version(message) for message in holding(facts, "symbol-version", "file", "needs")]
@@ -87,7 +87,7 @@ def lacking(facts: Facts, *owners: str) -> tuple[Lacking, ...]:
 
 
 def _read(build: Build) -> Iterator[Lacking]:
-    """Yield what the linker that a framework will load lacks of what its own libraries ask of it."""
+    """Yield what the linker that a framework will load lacks for the framework's own libraries."""
     linker = table(build.copy.facts, "linker")
     path = text(linker, "path")
     for symbol in texts(linker, "lacking") if path else ():
@@ -124,14 +124,14 @@ def _version(message: Message) -> Lacking | None:
 
 
 def folders(facts: Facts) -> tuple[str, ...]:
-    """Return the folders on LD_LIBRARY_PATH that hold libraries of CUDA and are no part of a wheel."""
+    """Return the folders on LD_LIBRARY_PATH that contain CUDA libraries and are not part of a wheel."""
     path = text(told(facts, "environment"), "variables", LD_LIBRARY_PATH) or ""
     known = [one for one in path.split(":") if one.startswith("/") and OF_CUDA.search(one) and not OWN.search(one)]
     return tuple(dict.fromkeys(known))
 
 
 def path_grounds(facts: Facts) -> tuple[Because, ...]:
-    """Return the grounds on which LD_LIBRARY_PATH is to blame, none where nothing speaks of it."""
+    """Return the evidence that LD_LIBRARY_PATH is to blame; none without any."""
     held = folders(facts)
     if held:
         source = one.source if (one := facts.find("environment")) else ""
@@ -140,18 +140,18 @@ def path_grounds(facts: Facts) -> tuple[Because, ...]:
 
 
 def blamed(facts: Facts) -> bool:
-    """Return whether LD_LIBRARY_PATH is known to be set, or spoken of."""
+    """Return whether LD_LIBRARY_PATH is known to be set, or mentioned."""
     return bool(text(told(facts, "environment"), "variables", LD_LIBRARY_PATH)) or heard(facts, *NAMED)
 
 
 def path_blamed(facts: Facts, *files: str) -> bool:
-    """Return whether LD_LIBRARY_PATH is said to be to blame, or to name a folder above one of these files."""
+    """Return whether a text blames LD_LIBRARY_PATH, or it names a folder above one of these files."""
     named = [part for one in said(facts, "ld-library-path-said") for part in FOLDER.findall(one.line)]
     return heard(facts, BLAMED) or any(file.startswith(f"{folder}/") for file in files for folder in named)
 
 
 def place(facts: Facts, library: str, older_than: CudaVersion | None = None) -> str:
-    """Return in words where a foreign copy of a library (cublas) lies, as far as the texts tell."""
+    """Return in words where a foreign copy of a library (cublas) is, as far as the texts say."""
     lying = [
         one.values["path"] for one in holding(facts, "library-file", "path") if library in one.values["path"].lower()
     ]
@@ -165,7 +165,7 @@ def place(facts: Facts, library: str, older_than: CudaVersion | None = None) -> 
 
 
 def off_path(facts: Facts, what: str, verify: Command) -> Fix:
-    """Return how to take a foreign copy out of the loader's way."""
+    """Return how to remove a foreign copy from the loader's path."""
     held = folders(facts)
     if held:
         return fixes.off_path(held, " and ".join(held), verify)
@@ -182,7 +182,7 @@ def off_path(facts: Facts, what: str, verify: Command) -> Fix:
 
 
 def newer_cudnn(least: str, facts: Facts) -> Fix:
-    """Return how a newer cuDNN is installed."""
+    """Return how to install a newer cuDNN."""
     cuda = next((toolkit.cuda.major for toolkit in toolchain_toolkits(facts)), None)
     cuda = cuda or (11 if numbers(least)[:2] < SINCE_CUDA_12 else 12)
     major = numbers(least)[0]

@@ -28,9 +28,9 @@ IN_NAME = re.compile(r"\.so\.(\d+\.\d+\.\d+(?:\.\d+)*)$", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """The copy that a framework uses: its file, and whether it was seen loaded or follows from the loader's order.
+    """The copy that a framework uses: its file, and whether it was found loaded or follows from the loader's order.
 
-    ``step`` is the loader's step that finds it, ``passed_over`` the files that answer to the name as well.
+    ``step`` is the loader's step that finds it, ``passed_over`` the other files with that name.
     """
 
     path: str
@@ -42,18 +42,18 @@ class Used:
 
     @property
     def version(self) -> str | None:
-        """The version of the copy, where it was seen."""
+        """The version of the copy, if it was read."""
         return self.copy.version if self.copy else None
 
     @property
     def named(self) -> str | None:
-        """The version in its file's name, for libraries that nobody asks for theirs."""
+        """The version in its file's name, for libraries that are not queried."""
         found = IN_NAME.search(self.path)
         return found[1] if found else None
 
     @property
     def how(self) -> str:
-        """How sure it is, in words."""
+        """How certain it is, in words."""
         return "really loads" if self.loaded else "will load"
 
 
@@ -114,18 +114,18 @@ class Clash:
 
     @property
     def older(self) -> bool:
-        """Whether the copy is older than what the program takes, so that it may lack what is called."""
+        """Whether the copy is older than the program expects, so that it may lack functions."""
         least = numbers(self.least)
         return numbers(self.found)[: len(least)] < least
 
     @property
     def how(self) -> str:
-        """How sure it is that it is loaded, in words."""
+        """How certain it is that it is loaded, in words."""
         return self.one.how if self.one else "loads"
 
     @property
     def severity(self) -> Severity:
-        """How much it hurts: what a program refuses, or is decisive and older, breaks; a newer one mostly serves."""
+        """The severity: rejected copies, and decisive older ones, break the program; a newer one usually works."""
         if self.build and not self.older:
             return Severity.INFO
         breaks = self.build is None or (self.library.decisive and not self.build.ran_on_gpu)
@@ -133,13 +133,13 @@ class Clash:
 
     @property
     def confidence(self) -> Confidence:
-        """How sure it is: it was seen or said to be loaded, or merely follows from the loader's order."""
+        """The confidence: it was found or reported as loaded, or only follows from the loader's order."""
         return Confidence.CERTAIN if self.one is None or self.one.loaded else Confidence.LIKELY
 
 
 @once
 def clashes(facts: Facts, *libraries: Library) -> tuple[Clash, ...]:
-    """Return the copies of these libraries that are not their programs' own: as they were seen, else as it was said."""
+    """Return the copies of these libraries that are not their programs' own: as observed, else as reported."""
     seen = [one for build in builds(facts) for library in libraries if (one := _seen(build, library, facts))]
     said = [
         one
@@ -198,7 +198,7 @@ def _seen(build: Build, library: Library, facts: Facts) -> Clash | None:
 
 
 def _said(copy: Instance, library: Library, facts: Facts) -> Clash | None:
-    """Return a copy of which the program that loaded it says with which release it was built."""
+    """Return a copy that the program which loaded it reports with the release it was built with."""
     built, found = text(copy.facts, "built_with"), copy.version
     if not built or not found:
         return None
@@ -228,13 +228,13 @@ def _said(copy: Instance, library: Library, facts: Facts) -> Clash | None:
 
 
 def own_version(build: Build, one: Used, library: Library, facts: Facts) -> str | None:
-    """Return the version that the framework would have: that of its pin, else of the next copy in the order."""
+    """Return the version that the framework would have: its pin's, else that of the next copy in the order."""
     next_ = (copy_at(path, library.component, facts) for path in one.passed_over)
     return pinned(build, library.wheel) or next((copy.version for copy in next_ if copy and copy.version), None)
 
 
 def used(build: Build, library: str, component: str, facts: Facts) -> Used | None:
-    """Return the copy of a library (libcudnn) that a framework uses; None where nothing says which."""
+    """Return the copy of a library (libcudnn) that a framework uses; None if unknown."""
     candidates = _candidates(build, library, facts)
     if not candidates and not table(build.exercise, "loaded"):
         return None
@@ -256,18 +256,18 @@ def used(build: Build, library: str, component: str, facts: Facts) -> Used | Non
 
 
 def copy_at(path: str, component: str, facts: Facts) -> Instance | None:
-    """Return the copy of a component that lies at a path."""
+    """Return the copy of a component at a path."""
     return next((copy for copy in copies(facts, component) if path in {copy.path, copy.key}), None)
 
 
 def pinned(build: Build, wheel: str) -> str | None:
-    """Return the version that a framework was built and released with, by the requirement on this wheel."""
+    """Return the version that a framework was built and released with, from its requirement on this wheel."""
     pins = table(build.copy.facts, "pins")
     return next((text(pins, pin) for pin in pins if pin.startswith(wheel)), None)
 
 
 def evidence(build: Build, library: str, one: Used) -> Because:
-    """Return the ground on which a copy counts as the one in use."""
+    """Return the evidence that a copy is the one in use."""
     fact = f"exercise.loaded.{library}" if one.loaded else f"search.{library}"
     return Because(
         component=build.component, fact=fact, value=one.path, source="memory map" if one.loaded else one.step or ""
@@ -275,13 +275,13 @@ def evidence(build: Build, library: str, one: Used) -> Because:
 
 
 def _candidates(build: Build, library: str, facts: Facts) -> tuple[JsonValue, ...]:
-    """Return what the loader would find for the library's main file, in its order."""
+    """Return the files that the loader would find for the library's main file, in its order."""
     return _searched(facts).get((build.component, build.copy.environment, library), ())
 
 
 @once
 def _searched(facts: Facts) -> dict[tuple[str, str | None, str], tuple[JsonValue, ...]]:
-    """Return what the loader would find for each framework and library; of several names of one file, the first."""
+    """Return the files that the loader would find for each framework and library; of several names, the first."""
     return {
         (build.component, build.copy.environment, name.partition(".so")[0]): items(search, name)
         for build in builds(facts)
@@ -292,6 +292,6 @@ def _searched(facts: Facts) -> dict[tuple[str, str | None, str], tuple[JsonValue
 
 
 def found_by(build: Build, library: str, path: str, facts: Facts) -> tuple[str | None, str | None]:
-    """Return the loader's step that finds a file of a library, and the folder as that step names it."""
+    """Return the loader's step that finds a library's file, and the folder that the step names."""
     one = next((one for one in _candidates(build, library, facts) if text(one, "path") == path), None)
     return text(one, "step"), text(one, "folder")

@@ -1,4 +1,4 @@
-"""Requirements that rows state of a machine's health: each one that is broken is a contract and a finding."""
+"""Requirements on a machine's health, stated by rows: each broken one is a contract and a finding."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def contracts(held: Iterable[Outcome]) -> Iterator[Contract]:
 
 
 def findings(held: Iterable[Outcome]) -> Iterator[Finding]:
-    """Yield the finding of each broken one; what breaks several of one finding on one GPU is one finding."""
+    """Yield the finding of each broken one; several for one finding on one GPU are merged."""
     found: dict[str, list[Outcome]] = {}
     for one in held:
         if not one.unknown:
@@ -57,7 +57,7 @@ def findings(held: Iterable[Outcome]) -> Iterator[Finding]:
 
 
 def _finding(group: Sequence[Outcome]) -> Finding:
-    """Return one finding with the gravest of what breaks it in its title, and the others in its detail."""
+    """Return one finding with the most severe problem in its title, and the others in its detail."""
     first, record = group[0], by_id()[group[0].finding]
     return Finding(
         id=first.finding,

@@ -1,4 +1,4 @@
-"""Broken requirements on versions and builds, each with one finding: what a rule says, else what its record says."""
+"""Broken requirements on versions and builds, each with one finding: from a rule, else from its record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OWN = {"{headers}": fixes.headers, "{reinstall}": fixes.reinstall}  # commands o
 
 
 def pair(contract: Contract) -> Pair:
-    """Return what a requirement is reported as when it is broken."""
+    """Return how a broken requirement is reported."""
     if contract.kind == "cuda" and contract.from_ == "cuda-toolkit":
         return replace(pairs()["cuda"], building=True, severity=Severity.WARNING)
     named = (
@@ -38,7 +38,7 @@ def pair(contract: Contract) -> Pair:
 
 
 def saying(contract: Contract, findings: Iterable[Finding]) -> Finding | None:
-    """Return the finding that says that a requirement is broken: of its Python and component before any other."""
+    """Return the finding about a broken requirement, preferably for its Python and component."""
     how = pair(contract)
     ids = (how.finding, *how.said_by)
     fitting = [one for one in findings if one.id in ids or (contract.row and one.row == contract.row)]
@@ -80,7 +80,7 @@ def _about(contract: Contract, finding: Finding) -> bool:
 
 
 def spoken(findings: Iterable[Finding], contracts: Iterable[Contract]) -> Iterator[Contract]:
-    """Yield the requirement of each finding that rests on words alone, so that nothing was compared."""
+    """Yield the requirement of each finding that rests only on words, so that nothing was compared."""
     drawn, known = {one.finding for one in contracts}, records.spoken()
     for one in findings:
         record = records.by_id().get(one.id)
@@ -106,7 +106,7 @@ def spoken(findings: Iterable[Finding], contracts: Iterable[Contract]) -> Iterat
 def findings(
     contracts: Iterable[Contract], known: Sequence[Finding], facts: Facts, matrix: Matrix, purpose: Purpose
 ) -> Iterator[Finding]:
-    """Yield what no rule says: one finding for all broken requirements of one kind on one thing."""
+    """Yield what no rule reports: one finding for all broken requirements of one kind on one thing."""
     groups: dict[str, list[Contract]] = {}
     for one in contracts:
         builds = purpose is Purpose.BUILD and one.status is Kept.LIMITED and pair(one).building
@@ -121,7 +121,7 @@ def findings(
 def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matrix: Matrix) -> Finding:
     first, how = group[0], pair(group[0])
     words = [_title(one, _name(one, facts, matrix), facts) for one in group]
-    light = from_text(facts) and all(map(_near, group))  # nobody saw whether it hurts
+    light = from_text(facts) and all(map(_near, group))  # its effect was not observed
     commands = _commands(first, how, facts, matrix)
     return Finding(
         id=how.finding,
@@ -145,7 +145,7 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
 
 
 def _title(contract: Contract, name: str, facts: Facts) -> str:
-    """Return what is wrong, in plain words: the thing, what it requires, and what is here."""
+    """Return the problem in plain words: the thing, what it requires, and what is here."""
     wanted, found = contract.needs, contract.found
     code = re.fullmatch(r"code for ((?:sm_|gfx)\w+)", wanted)
     if code:
@@ -168,7 +168,7 @@ def _commands(contract: Contract, how: Pair, facts: Facts, matrix: Matrix) -> tu
 
 
 def _name(contract: Contract, facts: Facts, matrix: Matrix) -> str:
-    """Return the name and version of what needs something; of GPUs those that the row is about."""
+    """Return the name and version of what has a requirement; for GPUs, those that the row describes."""
     if contract.from_ != "gpu":
         several = table(told(facts, "onnxruntime"), "distributions") if contract.from_ == "onnxruntime" else {}
         called = next((name for name in several if name.endswith("-gpu")), contract.from_)
@@ -183,7 +183,7 @@ def _name(contract: Contract, facts: Facts, matrix: Matrix) -> str:
 
 
 def _near(contract: Contract) -> bool:
-    """Return whether a version differs from the one that is pinned in its last number alone."""
+    """Return whether a version differs from the pinned one only in its last number."""
     wanted, found = (numbers(said.rpartition(" ")[2].lstrip("=")) for said in (contract.needs, contract.found))
     return "==" in contract.needs and len(wanted) > len(wanted[:2]) and wanted[:2] == found[:2]
 

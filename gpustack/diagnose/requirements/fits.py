@@ -1,4 +1,4 @@
-"""What fits what: the comparisons that requirements and rules share, and the edge that says it."""
+"""Compatibility: the comparisons that requirements and rules share, and the resulting contract."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """How one thing fits another: what it needs, what it found, and the row that says so."""
+    """The result of one comparison: what is needed, what was found, and the row."""
 
     kept: Kept
     needs: str
@@ -35,10 +35,10 @@ class Fit:
 
 
 def driver_fit(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> Fit:
-    """Tell how a build for this CUDA version fits the driver: natively, by minor version with limits, or not.
+    """Return how a build for this CUDA version fits the driver: natively, by minor version with limits, or not.
 
-    A driver that the matrix does not know is never too old: only its own word or a row can say so. Releases of the
-    Windows driver are compared with Windows' own numbers.
+    A driver unknown to the matrix is never too old: only its own report or a row can say so. Windows' driver releases
+    are compared with Windows' own numbers.
     """
     release, highest = driver_release(facts) or windows_release(facts), _highest(facts, matrix)
     names = (f"driver {release}" if release else "", f"CUDA {highest}" if highest else "")
@@ -84,7 +84,7 @@ def windows_release(facts: Facts) -> DriverRelease | None:
 
 
 def _highest(facts: Facts, matrix: Matrix) -> CudaVersion | None:
-    """Return the highest CUDA version of the driver: by its own word, else by the row of its branch on this system."""
+    """Return the driver's highest CUDA version: by its own report, else by the row of its branch on this system."""
     said, windows = driver_cuda(facts, matrix), windows_release(facts)
     if said or windows is None:
         return said
@@ -93,7 +93,7 @@ def _highest(facts: Facts, matrix: Matrix) -> CudaVersion | None:
 
 
 def arch_fit(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix) -> Fit:
-    """Tell how the GPU code of a build fits a GPU: machine code, PTX that the driver can compile, or none."""
+    """Return how the GPU code of a build fits a GPU: machine code, PTX that the driver can compile, or none."""
     found = f"code for {' '.join(_name(arch) for arch in build.archs)}" if build.archs else "code list not seen"
     row = architecture.row if (architecture := matrix.arch(gpu)) else None
     fitting = {arch.kind for arch in build.archs if arch.runs_on(gpu)}
@@ -109,13 +109,13 @@ def arch_fit(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix)
 
 
 def ptx_too_new(build: Build, facts: Facts, matrix: Matrix) -> bool:
-    """Return whether the build's PTX is of a CUDA version above the driver's, which its compiler cannot read."""
+    """Return whether the build's PTX is from a newer CUDA version than the driver's, which it cannot compile."""
     highest = driver_cuda(facts, matrix)
     return bool(build.cuda and highest and highest < build.cuda)
 
 
 def by_ptx(build: Build, gpu: ComputeCapability) -> bool:
-    """Return whether the build has PTX for a GPU and no machine code."""
+    """Return whether the build has PTX but no machine code for a GPU."""
     fitting = {arch.kind for arch in build.archs if arch.runs_on(gpu)}
     return "compute" in fitting and "sm" not in fitting
 
@@ -146,7 +146,7 @@ STARTS = re.compile("[0-9]")
 
 
 def edge(from_: str, to: str, kind: str, fit: Fit, environment: str | None = None) -> Contract:
-    """Return the contract that this fit is."""
+    """Return this result as a contract."""
     return Contract(
         from_=from_,
         to=to,
@@ -160,7 +160,7 @@ def edge(from_: str, to: str, kind: str, fit: Fit, environment: str | None = Non
 
 
 def asked(copy: Instance) -> bool:
-    """Tell whether somebody asks about this copy, rather than having it: it is to be installed from its own wheels."""
+    """Return whether a copy is hypothetical: it would be installed from its own wheels."""
     return copy.facts.get(GIVEN) is True
 
 
@@ -168,7 +168,7 @@ LOADED = "loaded"  # the copy of a library that a message names as the one that 
 
 
 def spoken(facts: Facts, component: str) -> Iterator[str]:
-    """Return the versions that somebody says are in use, of a component of which many copies may lie about."""
+    """Return the versions that somebody reports to be in use, for a component with possibly many copies."""
     for copy in copies(facts, component):
         if copy.version and STARTS.match(copy.version) and (asked(copy) or copy.key == LOADED):
             yield copy.version
@@ -180,13 +180,13 @@ def release(copy: Instance) -> str | None:
 
 
 def floor_fit(gpu: ComputeCapability, floor: ComputeCapability, row: Row | None, kept: Kept = Kept.BROKEN) -> Fit:
-    """Tell how a GPU fits something that runs from a compute capability on; ``kept`` is what it is below that."""
+    """Return how a GPU fits a minimum compute capability; ``kept`` is the status below it."""
     needs = f"compute capability {floor} or newer"
     return Fit(kept=Kept.OK if gpu >= floor else kept, needs=needs, found=f"a GPU of {gpu.sm}", row=row)
 
 
 def same_major(name: str, wanted: str, found: str, row: Row | None) -> Fit:
-    """Tell how a library fits what was built with it: the same major and no older minor; a major alone may be said."""
+    """Return how a library fits its build: the same major and no older minor; a major alone may be given."""
     needed, there = leading(wanted), leading(found)
     fits = there[:1] == needed[:1] and (len(there) == 1 or there[:2] >= needed[:2])
     least = ".".join(str(number) for number in needed[:2])
@@ -195,7 +195,7 @@ def same_major(name: str, wanted: str, found: str, row: Row | None) -> Fit:
 
 
 def loaded(facts: Facts, module: str) -> bool:
-    """Return whether a kernel module is in memory, so that it was surely built for this kernel."""
+    """Return whether a kernel module is in memory, so that it was evidently built for this kernel."""
     return any(text(copy.facts, "version_loaded") for copy in copies(facts, module))
 
 

@@ -1,4 +1,4 @@
-"""What serving programs need of the GPU for the techniques that they use."""
+"""What serving programs need from the GPU for the techniques that they use."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ EXTENSIONS = "torch-extensions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ability:
-    """One technique of one server in one Python, and whether it can be used here.
+    """One technique of one server in one Python, and whether it is usable here.
 
-    ``ok``: it can; ``limited``: the server runs without it; ``unknown``: no GPU was seen.
-    ``parallel``: it is one that spreads a model over several GPUs.
+    ``ok``: it can; ``limited``: the server runs without it; ``unknown``: no GPU was found. ``parallel``: it spreads a
+    model over several GPUs.
     """
 
     component: str
@@ -60,7 +60,7 @@ def abilities(facts: Facts, matrix: Matrix) -> Iterator[Ability]:
 
 
 def _fit(one: Technique, copy: Instance, facts: Facts) -> Fit:
-    """Return whether the GPUs, the build and the packages beside it have what a technique takes."""
+    """Return whether the GPUs, the build and the packages beside it meet a technique's needs."""
     if one.parallel:
         return _parallel(one, facts)
     here = capabilities(facts)
@@ -81,7 +81,7 @@ def _names(here: list[ComputeCapability] | tuple[ComputeCapability, ...]) -> str
 
 
 def _lacking(one: Technique, copy: Instance, facts: Facts) -> str | None:
-    """Return what this build or this Python does not have of what a technique needs; nothing where nobody listed it."""
+    """Return what this build or Python lacks for a technique; nothing if unknown."""
     if one.needs:
         lists = [listed for listed in copies(facts, "packages") if listed.environment == copy.environment]
         if lists and not any(text(listed.facts, "distributions", one.needs) for listed in lists):
@@ -95,7 +95,7 @@ def _lacking(one: Technique, copy: Instance, facts: Facts) -> str | None:
 
 
 def _parallel(one: Technique, facts: Facts) -> Fit:
-    """Tell how many GPUs a model can be spread over: each size up to their number that divides it evenly."""
+    """Return how many GPUs a model can be spread over: each size up to their number that divides it evenly."""
     count = len(gpus(facts))
     needs = f"{one.name}: {one.span}"
     if not count:
@@ -108,7 +108,7 @@ def _parallel(one: Technique, facts: Facts) -> Fit:
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether each technique of each installed server can be used here."""
+    """Return whether each technique of each installed server is usable here."""
     named = any(asked(copy) for copy in copies(facts, "gpu"))
     for one in abilities(facts, matrix):
         if not (one.parallel and named):  # how many there are, nobody said

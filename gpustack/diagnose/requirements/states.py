@@ -1,4 +1,4 @@
-"""States, limits and siblings: each row held against each subject, and what breaks it."""
+"""States, limits and siblings: each row compared with each subject, and what violates it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from gpustack.model.facts import JsonValue
     from gpustack.model.report import Row
 
-MOST = 60  # letters of a value in a title
+MOST = 60  # characters of a value in a title
 SHOWN = 4  # members that a title names
 UPTIME = "uptime_s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A requirement of one subject that is not met, or that nobody can decide (``unknown``)."""
+    """A requirement that one subject does not meet, or that cannot be decided (``unknown``)."""
 
     component: str
     kind: str
@@ -46,19 +46,19 @@ class Outcome:
 
     @property
     def key(self) -> str:
-        """The key of the finding that it yields."""
+        """The key of its finding."""
         return f"{self.finding}@{self.instance}" if self.instance else self.finding
 
     @property
     def status(self) -> Kept:
-        """What it is called as a contract; a state that is merely worth knowing limits nobody."""
+        """Its status as a contract; a state that is merely worth knowing limits nothing."""
         if self.unknown:
             return Kept.UNKNOWN
         return Kept.LIMITED if self.severity is Severity.INFO else Kept.BROKEN
 
 
 def broken(machine: Machine) -> Iterator[Outcome]:
-    """Yield every expected state and limit that is not met, once for each row and subject."""
+    """Yield every violated expected state and limit, once for each row and subject."""
     known: dict[object, Found] = {}
     for check in checks(health.states(machine.matrix), health.limits(machine.matrix)):
         for subject in machine.subjects(check.duty.of):
@@ -68,7 +68,7 @@ def broken(machine: Machine) -> Iterator[Outcome]:
 
 
 def _held(duty: State | Limit, subject: Subject, machine: Machine, known: dict[object, Found]) -> Outcome | None:
-    """Return how a subject breaks a row, or None where it keeps it, or where the row is not about it."""
+    """Return how a subject violates a row, or None if it does not, or the row does not apply."""
     seen = [one for one in members(subject.held, duty.path, known) if not duty.members or duty.members.search(one.name)]
     if not seen and isinstance(duty, State) and duty.known and not duty.path.listed:
         seen = [Member(duty.path.text, None)]
@@ -124,7 +124,7 @@ def _wrong(duty: State | Limit, value: JsonValue, bound: JsonValue) -> bool:
 
 
 def _bound(duty: Limit, subject: Subject, machine: Machine) -> float | None:
-    """Return what a number is held against: a value, so many in the time since the start, or other facts."""
+    """Return a number's bound: a value, a rate over the uptime, or other facts."""
     if duty.value is None:
         least = _least(duty, subject)
         return None if least is None else least * duty.share - duty.margin
@@ -135,7 +135,7 @@ def _bound(duty: Limit, subject: Subject, machine: Machine) -> float | None:
 
 
 def _other(duty: State, subject: Subject, machine: Machine) -> JsonValue:
-    """Return the fact that another has to be equal to, or None where nobody knows it."""
+    """Return the fact that another must equal, or None if unknown."""
     if duty.equal is None:
         return None
     if duty.equal_in:
@@ -144,21 +144,21 @@ def _other(duty: State, subject: Subject, machine: Machine) -> JsonValue:
 
 
 def _least(duty: Limit, subject: Subject) -> float | None:
-    """Return the least, or the greatest, of the facts that bound another, those below zero or null left out."""
+    """Return the minimum, or maximum, of the facts that bound another, ignoring negative and null ones."""
     known = [figure(one) for path in duty.bound for one in values(subject.held, path)]
     found = [one for one in known if one is not None and one > 0]
     return (max if duty.most else min)(found, default=None)
 
 
 def _shown_bound(duty: State | Limit, subject: Subject, bound: JsonValue) -> str:
-    """Return a bound as a title names it: before the margin, and a state that another fact gives as it is."""
+    """Return a bound as a title shows it: before the margin, and another fact's state verbatim."""
     if isinstance(duty, State):
         return cut(bound)
     return _plain(duty.value if duty.value is not None else _least(duty, subject))
 
 
 def _wanted(duty: State | Limit, bound: JsonValue) -> str:
-    """Say what a row asks of its fact."""
+    """Return a row's expectation in words."""
     if isinstance(duty, Limit):
         good = {"above": "at most", "at-least": "below", "below": "at least", "at-most": "above"}
         return f"{good[duty.bad.value]} {_plain(bound)}"
@@ -172,7 +172,7 @@ def _wanted(duty: State | Limit, bound: JsonValue) -> str:
 
 
 def _named(wrong: Sequence[Member], duty: State | Limit) -> str:
-    """Name the members that break a row, the first few of them."""
+    """Return the first few members that violate a row."""
     plain = isinstance(duty, State) and duty.expect == (True,)
     named = [one.name if plain else f"{one.name}: {cut(one.value)}" for one in wrong]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
@@ -180,12 +180,12 @@ def _named(wrong: Sequence[Member], duty: State | Limit) -> str:
 
 
 def _fact(duty: State | Limit, one: Member) -> str:
-    """Return the name of a fact, with its member in the place of the brackets."""
+    """Return the name of a fact, with its member in place of the brackets."""
     return duty.path.text.replace("[]", f"[{one.name}]", 1)
 
 
 def siblings(machine: Machine) -> Iterator[Outcome]:
-    """Yield each fact in which siblings differ: who is unlike most of them, or all where nobody is most."""
+    """Yield each fact in which siblings differ: those unlike most of them, or all without a majority."""
     duties = health.alikes(machine.matrix)
     for component in dict.fromkeys(duty.of for duty in duties):
         groups: dict[tuple[JsonValue, ...], list[Subject]] = {}
