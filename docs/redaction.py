@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from gpustack.redaction.form import Form
 
 PAGE = Path(__file__).with_name("redaction.md")
-HEAD = """# What redaction takes out
+HEAD = """# What redaction removes
 
-A snapshot, and every form of output that is made for others, goes through redaction first. One secret has one
-placeholder in all of it, so that facts still join: `GPU-1` is the same GPU everywhere. This page is made by
-`python docs/redaction.py` from the table that the code works by; a test redacts each example and each near-miss.
+A snapshot, and every output format meant for sharing, is redacted first. Each secret has the same placeholder
+throughout, so facts can still be matched: `GPU-1` is the same GPU everywhere. `python docs/redaction.py` generates
+this page from the table that the code uses; a test redacts each example and each near-miss.
 
-A name of a user or host, or a serial number, that one place shows is taken out wherever it stands. Names that many
-machines share (`root`, `ubuntu`, `nvidia` …) stay. What is invisible within a secret does not hide it. Of a line longer
-than 16 384 letters the rest is left out. No list of forms is complete: read a snapshot before you publish it.
+A user name, host name or serial number found in one place is removed wherever it appears. Names that many
+machines share (`root`, `ubuntu`, `nvidia` …) stay. Invisible characters within a secret do not hide it. A line longer
+than 16 384 characters is truncated there. No list of forms is complete: read a snapshot before you publish it.
 """
 LONGEST = 70
 FILL = re.compile(r"\{(0x)?(\d+)\}")
@@ -69,8 +69,8 @@ def page() -> str:
     alike = "\n".join(f"- {form.name}: {', '.join(map(_code, held))}" for form in FORMS if (held := stays(form)))
     return (
         f"{HEAD}\n## Forms\n\n| form | where | for example | becomes |\n|---|---|---|---|\n{rows}\n\n"
-        f"## Names of facts whose whole value is taken out\n\n{named}\n- secret: any name that the form "
-        f"“assignment” takes for that of a secret\n\n## What looks alike and stays\n\n{alike}\n"
+        f"## Names of facts whose whole value is removed\n\n{named}\n- secret: any name that the form "
+        f"“assignment” treats as that of a secret\n\n## What looks similar and stays\n\n{alike}\n"
     )
 
 

@@ -21,6 +21,7 @@ READ = sorted(
         *(REPO / "docs/man").glob("*.1"),
         *(path for path in REPO.glob("docs/*.md") if path.name != "faults.md"),
         *(REPO / "docs/decisions").glob("*.md"),
+        *(REPO / "docs/evidence").rglob("README.md"),
         *(REPO / name for name in PAGES),
     ]
 )
@@ -35,7 +36,8 @@ STIFF = re.compile(
     r"|\bin an environment of its own\b|\bwants (?:glibc|cuDNN|lib\w)|\basks for torch\b"
     r"|\bmay not open\b|\bleaves? the GPU alone\b"
     r"|\bbelong together\b|\bis sick\b|\bmade ready\b|\bcut off\b(?! at)|\bheld against\b"
-    r"|\banswered (?:healthy|unknown)\b|\ball the same\b",
+    r"|\banswered (?:healthy|unknown)\b|\ball the same\b|\*\*Stands\.|\bbelongs? into\b|\bnot had\b|\btaken out by\b"
+    r"|\bdo(?:es)? not answer any more\b|\bcalled (?:un)?steady\b",
     re.IGNORECASE,
 )
 
