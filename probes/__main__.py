@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-@lru_cache(maxsize=None)  # rows share probes, and to compile one takes as long as many take to run
+@lru_cache(maxsize=None)  # rows share probes, and compiling one takes as long as running many
 def load(name: str) -> "Dict[str, Any]":
-    """Return the names that a file of this folder defines, without making it importable for anybody else."""
+    """Return the names that a file of this folder defines, without making it importable for others."""
     path = os.path.join(HERE, name)
     names = {"__name__": "gpustack_probe", "__file__": path}
     exec(compiled(path), names)  # noqa: S102 - our own file, run as the program that it is
@@ -41,12 +41,12 @@ def load(name: str) -> "Dict[str, Any]":
 
 
 def compiled(path: str) -> "CodeType":
-    """Return the code of a file: as an installer has compiled it for this Python, else compiled now and not kept."""
+    """Return the code of a file: as an installer compiled it for this Python, else compiled now and not kept."""
     loader = SourceFileLoader("gpustack_probe", path)
     sys.dont_write_bytecode, kept = True, sys.dont_write_bytecode
     try:
         code = loader.get_code("gpustack_probe")
-    except (EOFError, TypeError, ValueError):  # what was kept is damaged
+    except (EOFError, TypeError, ValueError):  # the cached code is damaged
         code = None
     finally:
         sys.dont_write_bytecode = kept
@@ -60,7 +60,7 @@ def catalogue() -> "List[Dict[str, Any]]":
 
 
 def ask(row: "Dict[str, Any]", make_host: "Callable[[], Host]", function: str) -> "Dict[str, Any]":
-    """Return one probe's answer: what it saw, or how it failed, with what it examined and how long that took."""
+    """Return one probe's answer: its result or its failure, with what it examined and how long that took."""
     host = make_host()
     host.row = row
     begun = time.monotonic()
@@ -85,7 +85,7 @@ def ask(row: "Dict[str, Any]", make_host: "Callable[[], Host]", function: str) -
 
 
 def job(arguments: "List[str]") -> "Dict[str, Any]":
-    """Return what is asked for: gpustack's own object, or ids by name."""
+    """Return the request: gpustack's own object, or ids by name."""
     if len(arguments) == 1 and arguments[0].startswith("{"):
         return dict(json.loads(arguments[0]))
     rows = [row for row in catalogue() if row["id"] in arguments or not arguments]
@@ -93,7 +93,7 @@ def job(arguments: "List[str]") -> "Dict[str, Any]":
 
 
 def main(arguments: "List[str]") -> int:
-    """Answer all that is asked, in order."""
+    """Answer everything requested, in order."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     asked = job(arguments)

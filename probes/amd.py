@@ -66,7 +66,7 @@ PCI_IDS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids", "/usr/share/p
 
 
 def nodes(host: "Host") -> "List[Facts]":
-    """Return the GPUs of KFD's topology in its order: their numbers as the kernel names them, and the node's own."""
+    """Return the GPUs of KFD's topology in its order: their numbers by the kernel's names, and the node's own."""
     found = []
     for name in sorted((name for name in host.list(NODES) if name.isdecimal()), key=int)[:MOST_NODES]:
         said = numbers(host.read("%s/%s/properties" % (NODES, name), 1 << 14) or "")
@@ -76,7 +76,7 @@ def nodes(host: "Host") -> "List[Facts]":
 
 
 def hidden(host: "Host") -> int:
-    """Return how many nodes this process may not read: a container hides the GPUs that it was not given."""
+    """Return how many nodes this process may not read: a container hides the GPUs that were not passed to it."""
     names = [name for name in host.list(NODES) if name.isdecimal()][:MOST_NODES]
     return sum(host.why("%s/%s/properties" % (NODES, name)) == "denied" for name in names)
 
@@ -94,7 +94,7 @@ def target(version: int) -> "Optional[str]":
 
 
 def place(said: "Dict[str, int]") -> "Optional[str]":
-    """Return the PCI address that a node tells, or None; a partition counts up instead of the function."""
+    """Return the PCI address in a node's properties, or None; a partition counts up instead of the function."""
     location, domain = said.get("location_id", 0), said.get("domain", 0)
     if not 0 < location < 1 << 16:
         return None
@@ -130,7 +130,7 @@ def on_bus(host: "Host") -> "List[str]":
 
 
 def product(host: "Host", device: str) -> "Optional[str]":
-    """Return a GPU's name: what its board says, else libdrm's list by device and revision, else the PCI list."""
+    """Return a GPU's name: its board's, else libdrm's by device and revision, else the PCI list's."""
     own = line(host, device + "/product_name")
     number, revision = (line(host, "%s/%s" % (device, name)) for name in ("device", "revision"))
     if own or not number:
@@ -153,7 +153,7 @@ def listed(host: "Host", number: str, revision: str) -> "Optional[str]":
 
 
 def in_pci_ids(host: "Host", number: str) -> "Optional[str]":
-    """Return the name in the list of PCI devices, which names the chip and in brackets the products."""
+    """Return the name in the list of PCI devices, which has the chip and, in brackets, the products."""
     for path in PCI_IDS:
         text = host.read(path, 4 << 20)
         ours = re.search(r"^1002  .*\n((?:[\t#].*\n|\n)*)", text or "", re.MULTILINE)

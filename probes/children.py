@@ -18,12 +18,12 @@ LIMIT = 1 << 20
 SOON = 0.3
 STAYS = -9
 MOMENT = 0.05
-HOPE = 0.5  # of the time that there is: for so long it is tried to start what the system has no room for
+HOPE = 0.5  # share of the time: for so long, starting is retried while the system has no room
 PDEATHSIG = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def command(argv: "Sequence[str]", environ: "Dict[str, str]", seconds: float) -> "Optional[Tuple[int, bytes, bytes]]":
-    """Return the exit code and the first part of both outputs of a command; None if it is not done in time."""
+    """Return the exit code and the first part of both outputs of a command; None if it does not finish in time."""
     deadline = time.monotonic() + seconds
     out, err, nothing = os.pipe(), os.pipe(), quiet()
     try:
@@ -44,7 +44,7 @@ def command(argv: "Sequence[str]", environ: "Dict[str, str]", seconds: float) ->
 
 
 def _popen(argv: "List[str]", environ: "Dict[str, str]", handles: "Tuple[int, int, int]", until: float) -> "Any":
-    """Start a command, a little later where there may not be so many processes just now; raises OSError."""
+    """Start a command, retrying for a while at the process limit; raises OSError."""
     import subprocess  # noqa: PLC0415 - costs a quarter of a child's start, and most probes start nothing
 
     while True:
@@ -57,7 +57,7 @@ def _popen(argv: "List[str]", environ: "Dict[str, str]", handles: "Tuple[int, in
 
 
 def quiet() -> int:
-    """Open what gives nothing to read and takes all that is written; a pipe without another end where there is none."""
+    """Open an empty input that discards all output; a pipe without another end if there is none."""
     try:
         return os.open(os.devnull, os.O_RDWR)
     except OSError:  # a chroot or a sandbox without /dev
@@ -80,7 +80,7 @@ def bind(parent: int) -> None:
 
 
 def _lives(process: int) -> bool:
-    """Return whether a process is there: a script may stand between it and this one."""
+    """Return whether a process exists: a script may be between it and this one."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -91,9 +91,9 @@ def _lives(process: int) -> bool:
 
 
 def fork_all(works: "Sequence[Callable[[], Any]]", seconds: float) -> "List[Any]":
-    """Return for each work what it gives, or an OSError that says how it ended; a fork for each, one limit for all.
+    """Return each work's result, or an OSError that says how it ended; a fork for each, with one common limit.
 
-    Where there may not be so many processes, what could not be started has its turn when the others are done.
+    At the process limit, what could not be started waits until the others are done.
     """
     answers: "List[Any]" = [OSError("no answer in %.1f s" % seconds)] * len(works)
     waiting, deadline = list(range(len(works))), time.monotonic() + seconds
@@ -114,7 +114,7 @@ def fork_all(works: "Sequence[Callable[[], Any]]", seconds: float) -> "List[Any]
 
 
 def listen(readers: "Sequence[int]", deadline: float) -> "List[Optional[bytes]]":
-    """Return what comes from each end until it closes, its first ``LIMIT`` bytes; None if the deadline came first."""
+    """Return each end's output until it closes, its first ``LIMIT`` bytes; None if the deadline came first."""
     said = dict.fromkeys(readers, b"")
     open_ = list(readers)
     while open_:
@@ -133,7 +133,7 @@ def listen(readers: "Sequence[int]", deadline: float) -> "List[Optional[bytes]]"
 
 
 def collect(child: int, *, kill: bool) -> "Optional[int]":
-    """Collect a child that is done or is to be killed: its exit code, minus its signal, or None if it stays."""
+    """Reap a child that is done or is to be killed: its exit code, minus its signal, or None if it stays."""
     if kill:
         os.kill(child, signal.SIGKILL)
     deadline = time.monotonic() + SOON
@@ -146,7 +146,7 @@ def collect(child: int, *, kill: bool) -> "Optional[int]":
 
 
 def _tried(work: "Callable[[], Any]") -> "Union[OSError, Tuple[int, int]]":
-    """Start the work in a fork, or give why there is none: processes and open files have their limits."""
+    """Start the work in a fork, or return why that failed: processes and open files are limited."""
     try:
         return _fork(work)
     except OSError as error:
@@ -154,7 +154,7 @@ def _tried(work: "Callable[[], Any]") -> "Union[OSError, Tuple[int, int]]":
 
 
 def _fork(work: "Callable[[], Any]") -> "Tuple[int, int]":
-    """Start the work in a fork that leaves without anybody's exit handlers; give its process and the end to read."""
+    """Start the work in a fork that leaves without exit handlers; return its process and the end to read."""
     reader, writer = os.pipe()
     parent = os.getpid()
     try:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def output(host: "Host", *argv: str, seconds: "Optional[float]" = None) -> str:
-    """Return what a command prints, or nothing if it is missing, too slow or no program; the log says which."""
+    """Return a command's output, or nothing if it is missing, too slow or not a program; the log says which."""
     try:
         said = host.run(*argv, seconds=seconds)
     except OSError:  # TimeoutError is one; the host has noted it

@@ -59,7 +59,7 @@ done:
 
 
 class DriverError(Exception):
-    """The driver refused a call."""
+    """The driver returned an error."""
 
 
 def find(host: "Host") -> "Tuple[Optional[Gpu], Optional[str]]":
@@ -90,7 +90,7 @@ class Gpu:
         self.must("cuCtxSetCurrent", context)
 
     def name(self) -> str:
-        """Return what the GPU is called."""
+        """Return the GPU's name."""
         words = ctypes.create_string_buffer(256)
         self.must("cuDeviceGetName", words, len(words), self.device)
         return words.value.decode("utf-8", "replace")
@@ -100,19 +100,19 @@ class Gpu:
         return Array(self, numbers, kind)
 
     def write(self, address: int, numbers: "Sequence[int]", kind: str = "float32") -> None:
-        """Put numbers to an address on the GPU."""
+        """Write numbers to an address on the GPU."""
         held = (KINDS[kind][1] * len(numbers))(*numbers)
         self.must("cuMemcpyHtoD_v2", ctypes.c_uint64(address), held, ctypes.c_size_t(ctypes.sizeof(held)))
 
     def read(self, address: int, count: int, kind: str = "float32") -> "List[Any]":
-        """Return numbers from an address on the GPU, once all work there is done."""
+        """Return numbers from an address on the GPU, after all work there."""
         held = (KINDS[kind][1] * count)()
         self.must("cuCtxSynchronize")
         self.must("cuMemcpyDtoH_v2", held, ctypes.c_uint64(address), ctypes.c_size_t(ctypes.sizeof(held)))
         return list(held)
 
     def must(self, name: str, *args: "Any") -> None:
-        """Call the driver; raises DriverError with its words for what went wrong."""
+        """Call the driver; raises DriverError with its error message."""
         if not self.cuda.has(name):
             raise DriverError("%s: this driver has no such function" % name)
         code = self.cuda.call(name, *args)
@@ -120,7 +120,7 @@ class Gpu:
             raise DriverError("%s: %s (%d)" % (name, self.words(code), code))
 
     def words(self, code: int) -> str:
-        """Return the driver's words for an error."""
+        """Return the driver's message for an error."""
         said = ctypes.c_char_p()
         if self.cuda.has("cuGetErrorString"):
             self.cuda.call("cuGetErrorString", code, ctypes.byref(said))
@@ -128,7 +128,7 @@ class Gpu:
 
 
 class Array:
-    """Numbers in a row on the GPU, as other libraries take them."""
+    """Consecutive numbers on the GPU, in the form that other libraries take."""
 
     def __init__(self, gpu: Gpu, numbers: "Sequence[int]", kind: str) -> None:
         """Allocate and copy; the process ends before anything would have to be freed."""
@@ -140,7 +140,7 @@ class Array:
 
     @property
     def __cuda_array_interface__(self) -> "Dict[str, Any]":
-        """Return what says where the numbers lie and what they are."""
+        """Return the address and the type of the numbers."""
         kind = KINDS[self.dtype][0]
         return {"shape": self.shape, "typestr": kind, "data": (self.address, False), "strides": None, "version": 3}
 

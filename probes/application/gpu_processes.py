@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Held = Dict[int, List[Facts]]  # by process, what it has on each GPU
 
 MOST_GPUS, MOST_LISTED, MOST_TOLD = 256, 512, 128
-SECONDS = 1.5  # for a look at what all processes hold open
+SECONDS = 1.5  # for reading what all processes hold open
 NODES = re.compile(r"nvidia\d{1,3}|nvidiactl|kfd|dxg")
 ON_GPU = re.compile(r"/dev/(?:nvidia\d{1,3}|kfd|dxg|dri/(?:renderD|card)\d{1,3})")
 DRM = "/dev/dri/"
@@ -35,7 +35,7 @@ ANCESTORS = 6
 
 
 def probe(host: "Host") -> "Answer":
-    """Return every process on a GPU, the one that holds most first; None if nobody is, a text where no GPU can be."""
+    """Return every process on a GPU, the largest first; None if there is none, a text if there can be no GPU."""
     if not any(map(NODES.fullmatch, host.list("/dev"))) and not host.list("/dev/dri"):
         return "no GPU's device node is here, so no process can be on a GPU"
     held, blind = by_driver(host)
@@ -60,7 +60,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def by_driver(host: "Host") -> "Tuple[Held, Optional[str]]":
-    """Return who the drivers say is on their GPUs, and why NVIDIA's says nothing if it should."""
+    """Return who the drivers report on their GPUs, and why NVIDIA's reports nothing if it should."""
     held: "Held" = {}
     blind = None
     if any(name.startswith("nvidia") for name in host.list("/dev")):
@@ -76,7 +76,7 @@ def by_driver(host: "Host") -> "Tuple[Held, Optional[str]]":
 
 
 def nvidia(host: "Host") -> "Iterator[Tuple[int, Facts]]":
-    """Yield each process on each of NVIDIA's GPUs; raises what NVML raises when it does not start."""
+    """Yield each process on each of NVIDIA's GPUs; raises NVML's error if it does not start."""
     shared = host.shared("nvml.py")
     nvml = shared["opened"](host)
     if nvml is None:
@@ -92,7 +92,7 @@ def nvidia(host: "Host") -> "Iterator[Tuple[int, Facts]]":
 
 
 def amd(host: "Host", pid: str) -> "Iterator[Facts]":
-    """Yield what KFD says that a process holds on each of AMD's GPUs; Linux: amdkfd/kfd_process.c (vram_GPU)."""
+    """Yield the memory that KFD reports for a process on each AMD GPU; Linux: amdkfd/kfd_process.c (vram_GPU)."""
     places = {}
     for node in host.shared("amd.py")["nodes"](host):
         said = (host.read("/sys/class/kfd/kfd/topology/nodes/%d/gpu_id" % node["node"], 64) or "").strip()
@@ -106,7 +106,7 @@ def amd(host: "Host", pid: str) -> "Iterator[Facts]":
 
 
 def by_nodes(host: "Host") -> "Tuple[Dict[int, Dict[str, str]], str]":
-    """Return who holds a GPU's node open, what each has open, and which processes may not be asked, in words."""
+    """Return who holds a GPU's node open, which nodes each has open, and which processes are not readable, in words."""
     processes, numbers, known = host.shared("processes.py"), host.shared("processes.py")["pids"](host), len(host.log)
     found: "Dict[int, Dict[str, str]]" = {}
     until, closed, late = time.monotonic() + min(SECONDS, host.seconds / 2), 0, 0
@@ -118,14 +118,14 @@ def by_nodes(host: "Host") -> "Tuple[Dict[int, Dict[str, str]], str]":
         closed += held is None
         if held and processes["name"](host, pid) not in PASSES_ON:
             found[pid] = held
-        del host.log[known:]  # thousands of looks at what everybody holds open are one look
+        del host.log[known:]  # thousands of reads of everybody's open files count as one
     host.log.append(("list", "/proc/*/fd", "not asked of %d: the time was up" % late if late else "ok"))
     others = "those of others" if processes["hidden"](host, numbers) else ""
     return found, others or ("%d processes" % closed if closed else "")
 
 
 def on_gpu(held: "Optional[Dict[str, str]]") -> "Optional[Dict[str, str]]":
-    """Return of what a process holds open the nodes of GPUs."""
+    """Return the GPU nodes among a process's open files."""
     return held if held is None else {number: path for number, path in held.items() if ON_GPU.fullmatch(path)}
 
 
@@ -142,7 +142,7 @@ def by_library(host: "Host") -> "List[int]":
 
 
 def ours(host: "Host", pids: "Dict[int, List[str]]") -> "List[int]":
-    """Return those of the processes that are gpustack's own: they come from the same one as this does."""
+    """Return which of the processes are gpustack's own: those with the same origin as this one."""
     processes, me, parent = host.shared("processes.py"), os.getpid(), os.getppid()
     started = processes["command"](processes["words"](host, parent)) or ""
     roots = {me, parent} if "gpustack" in started.split() else {me}
@@ -163,7 +163,7 @@ def ours(host: "Host", pids: "Dict[int, List[str]]") -> "List[int]":
 def describe(
     host: "Host", pid: int, ways: "List[str]", gpus: "List[Facts]", nodes: "Optional[Dict[str, str]]"
 ) -> "Optional[Facts]":
-    """Return one process; None for one that has ended meanwhile, and little of one that is not seen from here."""
+    """Return one process; None if it has ended meanwhile, and little for one that is not visible from here."""
     processes = host.shared("processes.py")
     state = processes["status"](host, pid)
     memory = [row["used_mib"] for row in gpus if row["used_mib"] is not None]
@@ -190,7 +190,7 @@ def describe(
 
 
 def in_use(host: "Host", pid: int) -> "Facts":
-    """Return the libraries and frameworks that a process has mapped, and those of the driver whose files are gone."""
+    """Return the libraries and frameworks that a process has mapped, and the driver's whose files are gone."""
     mapped = host.shared("processes.py")["mapped"](host, pid)
     if mapped is None:
         return {"libraries": None, "frameworks": None, "gone": None}
@@ -211,7 +211,7 @@ def releases(path: str) -> "Optional[str]":
 
 
 def libraries(host: "Host", mapped: "Dict[str, bool]", root: str) -> "Facts":
-    """Return each library of the row that is mapped: its version, by its file's name or its package, and its path."""
+    """Return each mapped library of the row: its version, from its file's name or its package, and its path."""
     found: "Facts" = {}
     for path in sorted(mapped):
         stem = os.path.basename(path).partition(".so")[0]
@@ -222,7 +222,7 @@ def libraries(host: "Host", mapped: "Dict[str, bool]", root: str) -> "Facts":
 
 
 def version(host: "Host", path: str, root: str, packages: "List[str]") -> "Optional[str]":
-    """Return a library's version, as its file's name or the record of the package in its site folder says it."""
+    """Return a library's version, from its file's name or the package record in its site folder."""
     named: "Optional[str]" = host.shared("naming.py")["plain"](path)
     release, site = releases(path), PACKAGES.match(path)
     if named or release or not site:
@@ -245,7 +245,7 @@ def frameworks(host: "Host", mapped: "Dict[str, bool]", root: str) -> "List[Fact
 
 
 def rendering(host: "Host", pid: int, nodes: "Dict[str, str]") -> "Facts":
-    """Return what the kernel counts for a process's open files of GPUs, each client of a GPU once."""
+    """Return the kernel's counters for a process's open GPU files, each client of a GPU once."""
     clients: "Dict[Tuple[Optional[str], Optional[str]], Facts]" = {}
     for number, path in nodes.items():
         text = host.read("/proc/%d/fdinfo/%s" % (pid, number), 1 << 14) if path.startswith(DRM) else None
@@ -260,7 +260,7 @@ def rendering(host: "Host", pid: int, nodes: "Dict[str, str]") -> "Facts":
 
 
 def kind(host: "Host", told: "Facts", line: "List[str]") -> str:
-    """Return the kind of application in plain words: by name, program, script and folder, else by what it has."""
+    """Return the kind of application in plain words: by name, program, script and folder, else by its libraries."""
     words = [word for word in line[:6] if not word.startswith("--")]
     folder = os.path.basename(host.link("/proc/%d/cwd" % told["pid"]) or "")
     said = "\n".join([told["name"] or "", told["command"] or "", *words, folder])

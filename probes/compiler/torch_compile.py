@@ -23,7 +23,7 @@ TEXT = 1 << 17
 
 
 def probe(host: "Host") -> "Answer":
-    """Return torch's version with what is there of all that; None if no torch with a compiler is installed."""
+    """Return torch's version with what it finds of these; None if no torch with a compiler is installed."""
     installed = host.shared("installed.py")
     place = next(iter(installed["places"](host, "torch")), None)
     if place is None or not host.exists(place + "/_inductor"):
@@ -50,7 +50,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def compiler(host: "Host", variable: str, names: "Tuple[str, ...]") -> "Facts":
-    """Return the compiler that would be taken, who names it, and where it is; the version is the toolkit's to tell."""
+    """Return the compiler that would be used, what names it, and its path; the toolkit reports its version."""
     told = (host.env(variable) or "").split(" ")[0]
     for named_by, name in [(variable, told)] if told else [("PATH", name) for name in names]:
         path = host.path(name) if "/" not in name else name if host.exists(name) else None
@@ -71,7 +71,7 @@ def headers(host: "Host") -> "Facts":
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of factor * left + right, compiled for the GPU by Inductor."""
+    """Return the result of factor * left + right, compiled for the GPU by Inductor."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:

@@ -15,7 +15,7 @@ RUNS = 3
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of factor * left + right by TorchScript."""
+    """Return the result of factor * left + right by TorchScript."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:

@@ -46,7 +46,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def said(host: "Host", place: str) -> "Optional[str]":
-    """Return the version that the package's own file assigns."""
+    """Return the version assigned in the package's own file."""
     version = host.shared("installed.py")["literals"](host.read(place + "/__init__.py") or "").get("__version__")
     return version if isinstance(version, str) else None
 
@@ -68,7 +68,7 @@ def package(host: "Host", place: str) -> "Facts":
 
 
 def assemblers(host: "Host", place: str) -> "Dict[str, Optional[str]]":
-    """Return name and version of each assembler that lies in the package."""
+    """Return the name and version of each assembler in the package."""
     folder: "List[str]" = [place + "/" + inside for inside in FOLDERS if host.list(place + "/" + inside)][:1]
     paths = [path for inside in folder for path in host.glob(inside + "/ptxas*")]
     return {os.path.basename(path): release(host, path) for path in paths}

@@ -19,7 +19,7 @@ CAP_IPC_LOCK = 14  # linux/capability.h: who has it may lock memory beyond any l
 
 
 def probe(host: "Host") -> "Answer":
-    """Return the sizes and limits, in bytes; "unlimited" is said as such, what is not told is null."""
+    """Return the sizes and limits, in bytes; "unlimited" stays a word, unknown values are null."""
     memory = re.search(r"^MemTotal:\s+(\d{1,15}) kB", host.read("/proc/meminfo", 1 << 16) or "", re.MULTILINE)
     total = int(memory.group(1)) << 10 if memory else None
     said = host.read("/proc/self/limits", 1 << 14) or ""

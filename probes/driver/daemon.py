@@ -57,7 +57,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def running(host: "Host") -> "Optional[int]":
-    """Return the number of the daemon's process: as its own file says where that holds, else by its name."""
+    """Return the daemon's process number: from its own file if that is valid, else by its name."""
     processes, program = host.shared("processes.py"), host.row["program"]
     said = (host.read(host.row["pid"], 64) or "").strip()
     if re.fullmatch("[0-9]{1,9}", said) and processes["name"](host, int(said)) == program[: processes["LONGEST_NAME"]]:
@@ -67,7 +67,7 @@ def running(host: "Host") -> "Optional[int]":
 
 
 def process(host: "Host", pid: int) -> "Facts":
-    """Return the account that the daemon runs as, and whether its program was replaced since it was started."""
+    """Return the account that the daemon runs as, and whether its program was replaced since its start."""
     processes = host.shared("processes.py")
     program = host.link("/proc/%d/exe" % pid)
     return {
@@ -107,7 +107,7 @@ def racked(host: "Host") -> "Optional[bool]":
 
 
 def domain(host: "Host", control: str) -> "Optional[str]":
-    """Return the state of the IMEX domain as the daemon's own control program prints it; None if it says none."""
+    """Return the state of the IMEX domain from the daemon's own control program; None if it prints none."""
     try:
         said = host.run(control, "-N", seconds=min(SECONDS, host.seconds)) or {"out": ""}
     except OSError:  # TimeoutError is one; the host has noted it

@@ -29,7 +29,7 @@ RESULTS = {
     0x78000002: "ZE_RESULT_ERROR_UNSUPPORTED_VERSION",
     0x78000003: "ZE_RESULT_ERROR_UNSUPPORTED_FEATURE",
 }
-NO_DRIVER = (0x78000001, 0x70020000)  # the loader's word where no driver is there to be loaded: nothing went wrong
+NO_DRIVER = (0x78000001, 0x70020000)  # the loader's word for having no driver to load: nothing went wrong
 KINDS = {1: "gpu", 2: "cpu", 3: "fpga", 4: "mca", 5: "vpu"}
 MOST = 64
 U32, U64, POINTER = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
@@ -80,7 +80,7 @@ STYPES = {Driver: 0x1, Device: 0x3, Memory: 0x7, Place: 0x10008}
 
 
 def probe(host: "Host") -> "Answer":
-    """Return the loader that was loaded, what zeInit said, and its drivers; None if there is no loader at all."""
+    """Return the loader that was loaded, zeInit's result, and its drivers; None if there is no loader at all."""
     loader = host.shared("loader.py")["Loader"](host)
     found = loader.search(NAME, loader.program)
     try:
@@ -142,7 +142,7 @@ def driver(library: "Library", handle: int) -> "Facts":
 
 
 def device(library: "Library", handle: int) -> "Facts":
-    """Return one device: its name, numbers, place on the bus, Xe cores and memory; None for what it does not tell."""
+    """Return one device: its name, numbers, place on the bus, Xe cores and memory; None for what is not reported."""
     said = ask(library, "zeDeviceGetProperties", handle, Device)
     place = ask(library, "zeDevicePciGetPropertiesExt", handle, Place)
     return {
@@ -159,7 +159,7 @@ def device(library: "Library", handle: int) -> "Facts":
 
 
 def memory(library: "Library", handle: int) -> "Optional[int]":
-    """Return the size of all the device's memories, or None if it does not tell."""
+    """Return the total size of the device's memories, or None if it is not reported."""
     count = U32(0)
     if library.call("zeDeviceGetMemoryProperties", POINTER(handle), ctypes.byref(count), None) or not count.value:
         return None

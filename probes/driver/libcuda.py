@@ -51,8 +51,8 @@ ATTRIBUTES = {
     "ecc": 32,
 }
 MAJOR, MINOR = 75, 76
-NAMING = ("name", "uuid", "pci", "cc")  # a GPU that tells none of these tells nothing
-MOST_DEVICES = 64  # more is garbage, and would take all the time there is
+NAMING = ("name", "uuid", "pci", "cc")  # a GPU that reports none of these reports nothing
+MOST_DEVICES = 64  # a higher count is garbage, and would take all the time
 INT, POINTER = ctypes.c_int, ctypes.c_void_p
 TAKES = {
     "cuInit": (ctypes.c_uint,),
@@ -70,7 +70,7 @@ TAKES = {
 
 
 def probe(host: "Host") -> "Answer":
-    """Return the library that was loaded, what cuInit said, and its GPUs; None if there is no libcuda at all."""
+    """Return the library that was loaded, cuInit's result, and its GPUs; None if there is no libcuda at all."""
     nvidia = host.shared("nvidia.py")
     found = nvidia["copies"](host, NAME)
     facts: "Facts" = nvidia["load"](host, NAME, found)
@@ -82,7 +82,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def answers(driver: "Driver") -> "Facts":
-    """Return what the driver says of itself, and of its GPUs where it started."""
+    """Return the driver's report on itself, and on its GPUs if it started."""
     code, _ = driver.ask("cuInit", 0)
     version = driver.number("cuDriverGetVersion")
     facts: "Facts" = {
@@ -106,7 +106,7 @@ def answers(driver: "Driver") -> "Facts":
 
 
 def device(driver: "Driver", ordinal: int) -> "Facts":
-    """Return one GPU as CUDA sees it; what could not be learnt is null and named under ``unavailable``."""
+    """Return one GPU as CUDA sees it; unknown values are null and named under ``unavailable``."""
     handle = driver.number("cuDeviceGet", ordinal)
     if handle is None:
         return {"ordinal": ordinal}
@@ -162,7 +162,7 @@ class Driver:
         return buffer.value.decode("utf-8", "replace") if self.ask(name, buffer, size, handle)[1] else None
 
     def name_of(self, code: "Optional[int]") -> "Optional[str]":
-        """Return the name of an error: the library's own, or the one that we know."""
+        """Return the name of an error: the library's own, or ours."""
         if code is None:
             return None
         said = ctypes.c_char_p()
@@ -180,7 +180,7 @@ def uuid(data: "Optional[bytes]") -> "Optional[str]":
 
 
 def stubs(host: "Host") -> "Dict[str, List[str]]":
-    """Return the folders with a stub library that the search paths of loader and compiler name."""
+    """Return the folders with a stub library on the search paths of loader and compiler."""
     kind, named = host.shared("nvidia.py")["kind"], {}
     for variable in ("LD_LIBRARY_PATH", "LIBRARY_PATH"):
         folders = [folder for folder in re.split("[:;]", host.env(variable) or "") if folder]

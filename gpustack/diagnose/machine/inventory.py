@@ -128,7 +128,7 @@ def _neural(copy: Instance) -> bool:
 
 @once
 def ours(facts: Facts) -> tuple[Instance, ...]:
-    """Return the NVIDIA GPUs on the bus that are this machine's to use: not given on to a virtual machine."""
+    """Return the NVIDIA GPUs on the bus that this machine can use: not passed through to a virtual machine."""
     return tuple(copy for copy in on_bus(facts, "nvidia") if text(copy.facts, "driver") not in PASSED_ON)
 
 
