@@ -22,7 +22,7 @@ NONE = "NoDevFiles"  # what a scheduler sets for a job without a GPU
 
 
 def refused(facts: Facts) -> Iterator[tuple[str, bool]]:
-    """Return each node that cannot be opened, and whether its mode is what refuses; tools' own nodes left out."""
+    """Return each node that cannot be opened, and whether its mode is the reason, without tools' own nodes."""
     for module in MODULES:
         for node in items(told(facts, module), "nodes"):
             path, opened = text(node, "path"), text(node, "open")
@@ -57,7 +57,7 @@ def left_out(facts: Facts) -> bool:
 
 
 def _for_all(node: JsonValue) -> bool:
-    """Return whether the mode lets everybody in, so that something else refuses."""
+    """Return whether the mode allows everybody, so that something else denies access."""
     mode = text(node, "mode") or ""
     return bool(re.fullmatch(r"0o[0-7]{1,6}", mode)) and int(mode, 8) & ALL == ALL
 
@@ -67,12 +67,12 @@ MOST_NAMED = 4
 
 
 def processes(facts: Facts) -> tuple[Instance, ...]:
-    """Return the processes that were seen on GPUs."""
+    """Return the processes found on GPUs."""
     return tuple(copy for copy in copies(facts, PROCESSES) if copy.status is Status.PRESENT)
 
 
 def pid(copy: Instance) -> int:
-    """Return the number of a process; 0 where nobody told it."""
+    """Return the number of a process; 0 if unknown."""
     return number(copy.facts, "pid") or 0
 
 
@@ -91,7 +91,7 @@ def listed(found: Iterable[Instance]) -> str:
 
 
 def restart(copy: Instance) -> Command:
-    """Return the command that restarts a process by what it belongs to; at the last the one that ends it."""
+    """Return the command that restarts a process through what manages it, or else ends it."""
     held, unit, job = table(copy.facts, "container"), text(copy.facts, "unit"), text(copy.facts, "slurm_job")
     engine, name = text(held, "engine"), text(held, "id")
     if engine in {"docker", "podman"} and name:

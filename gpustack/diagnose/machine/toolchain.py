@@ -37,12 +37,12 @@ class Toolkit:
 
 
 def toolchain_toolkits(facts: Facts) -> tuple[Toolkit, ...]:
-    """Return the toolkits that are mentioned: the one that builds use, those that lie here, those told."""
+    """Return the toolkits mentioned: the one that builds use, the installed ones, and those that people name."""
     return (*_seen(facts), *_told(facts))
 
 
 def used(facts: Facts) -> Toolkit | None:
-    """Return the toolkit that builds use, or None where nothing tells."""
+    """Return the toolkit that builds use, or None if unknown."""
     return next(iter(toolchain_toolkits(facts)), None)
 
 
@@ -167,7 +167,7 @@ PROGRAMS = {
 
 
 def called(program: str) -> Program:
-    """Return the program that a message calls so; of an unknown one only that it must be rebuilt."""
+    """Return the program with this name in a message; for an unknown one, only that it must be rebuilt."""
     unknown = Program(
         name=program or "The program", commands=(step("build it from source, as its own page describes"),)
     )
@@ -217,7 +217,7 @@ def refused(facts: Facts, matrix: Matrix) -> Iterator[Target]:
 
 
 def _of_no_gpu(target: Target, matrix: Matrix) -> bool:
-    """Return whether no GPU of these years is meant: 5.1 never was, 2.0 is older than all that the matrix knows."""
+    """Return whether no current GPU is meant: 5.1 never existed, 2.0 is older than anything in the matrix."""
     arch = target.arch
     return arch is not None and matrix.arch(arch.capability) is None and arch.capability < max(matrix.architectures)
 

@@ -1,4 +1,4 @@
-"""Wheels as they are installed: whose files were overwritten, and which CUDA major they are for."""
+"""Installed wheels: whose files were overwritten, and which CUDA major they are built for."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ class Overwritten:
 
     @property
     def file(self) -> str:
-        """The files in a few words."""
+        """The files, abbreviated."""
         first = self.paths[0].rpartition("/")[2]
         return first if len(self.paths) == 1 else f"{first} and {len(self.paths) - 1} more"
 
     @property
     def whose(self) -> str:
-        """Whose file is on the disk, in words."""
+        """Whose file is on disk, in words."""
         if not self.there:
             return "it is gone"
         return f"it is the one of {self.fits}" if self.fits else "it fits neither"
 
     @property
     def severity(self) -> Severity:
-        """Weigh it: the right file is only a trap for the next removal; a wrong one breaks what needs it."""
+        """The severity: the right file is only a risk at the next removal; a wrong one breaks what needs it."""
         if self.wanted is None:
             return Severity.WARNING
         if self.fits == self.wanted:
@@ -80,18 +80,18 @@ class Overwritten:
 
     @property
     def told(self) -> bool:
-        """Whether the disk says whose the file is, or that it is gone."""
+        """Whether the disk shows whose the file is, or that it is gone."""
         return bool(self.fits) or not self.there
 
     @property
     def detail(self) -> str:
-        """Who needs which, and where the files lie."""
+        """Who needs which file, and where the files are."""
         needs = f"{self.build.name} requires {self.wanted}. " if self.build and self.wanted else ""
         return f"{needs}{', '.join(self.paths[:MOST_NAMED])}{' …' if len(self.paths) > MOST_NAMED else ''}"
 
     @property
     def because(self) -> tuple[Because, ...]:
-        """The grounds: each file, and what the wheels' records say of it."""
+        """The evidence: each file, and the wheels' records of it."""
         value = f"{', '.join(self.owners)}: {self.whose}"
         return tuple(
             Because(component="packages", fact="overwritten", value=value, source=path)
@@ -100,7 +100,7 @@ class Overwritten:
 
     @property
     def fix(self) -> Fix:
-        """Remove all of them and install the one that is wanted: removing one alone deletes the file of the other."""
+        """Remove all of them and install the required one: removing one alone deletes the other's file."""
         python = PYTHON(self.copy.environment)
         kept = self.wanted or self.fits or self.owners[-1]
         name, _, version = kept.partition(" ")
@@ -116,7 +116,7 @@ class Overwritten:
         )
 
     def named(self, begins: str) -> bool:
-        """Return whether one of the files bears this name."""
+        """Return whether one of the files has this name."""
         return any(path.rpartition("/")[2].startswith(begins) for path in self.paths)
 
 
@@ -141,7 +141,7 @@ def overwritten(facts: Facts) -> Iterator[Overwritten]:
 
 
 def _needing(copy: Instance, owners: tuple[str, ...], facts: Facts) -> list[tuple[Build | None, str | None]]:
-    """Return each framework of this Python that requires one of the wheels, or nobody where none does."""
+    """Return each framework of this Python that requires one of the wheels; nothing if none does."""
     found: list[tuple[Build | None, str | None]] = []
     for build in builds(facts):
         required = {*table(build.copy.facts, "requires"), *table(build.copy.facts, "pins")}
@@ -225,7 +225,7 @@ class OtherCuda:
 
 
 def other_cuda(facts: Facts, matrix: Matrix) -> Iterator[OtherCuda]:
-    """Return each package whose runtime was looked for, in its Python and on the system, and is not there."""
+    """Return each package whose runtime was searched for, in its Python and on the system, and is missing."""
     if status(facts, RUNTIME) is None:
         return
     known = {(one.environment, one.extension.name) for one in unfitting(facts, matrix)}  # told of already
@@ -241,7 +241,7 @@ def other_cuda(facts: Facts, matrix: Matrix) -> Iterator[OtherCuda]:
 
 
 def _there(cuda: str, environment: str | None, facts: Facts) -> bool:
-    """Return whether a CUDA runtime of this major lies in the Python or on the system."""
+    """Return whether a CUDA runtime of this major is in the Python or on the system."""
     names = [
         text(one.facts, "soname") or "" for one in copies(facts, RUNTIME) if one.environment in {None, environment}
     ]
