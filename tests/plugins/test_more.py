@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import gpustack
 from gpustack import plugins
+from tests.plugins.test_plugins import command
 from tools.fleet.__main__ import fleet
 
 REPO = Path(__file__).resolve().parents[2]
@@ -73,16 +71,6 @@ doc = '''
 The GPUs of a node are not the ones that the site bought.
 '''
 """
-
-
-def command(*arguments: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gpustack", *arguments],
-        env={**os.environ, **environ},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
 
 
 WRONG = [
