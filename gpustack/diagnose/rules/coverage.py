@@ -250,7 +250,7 @@ NEEDED = AROUND | {*FRAMEWORKS, "tensorflow"}  # of no maker of GPUs
 # How a process ends that asks a broken library, and what the loader says of a file that is none.
 DIED = re.compile(
     r"(?:was )?killed by |(?:gave )?no answer in |ended with (?:exit )?code |printed |closed its output"
-    r"|still there after|the time was up|it was interrupted|.*could (?:not )?be started"
+    r"|still there after|the time was up|(?:it|gpustack) was interrupted|.*could (?:not )?be started"
     r"|.*(?:invalid ELF header|file too short|wrong ELF class|undefined symbol|Is a directory"
     r"|cannot read file data|cannot open shared object file: Too many|ELF load command)"
 )
@@ -370,8 +370,14 @@ def _unseen_finding(seen: Component, name: str, why: str) -> Finding:
         component=seen.id,
         title=f"{shown} could not be examined: {why}",
         because=(Because(component=seen.id, fact="status", value=seen.status.value, source=seen.source),),
-        fix=_stuck() if DIED.match(why) or not _around(seen) else _at_fault(),
+        fix=_fix(seen, why),
     )
+
+
+def _fix(seen: Component, why: str) -> Fix:
+    if "was interrupted" in why:
+        return fixes.advice("Run gpustack again, and let it finish.", verify=sh("gpustack doctor"))
+    return _stuck() if DIED.match(why) or not _around(seen) else _at_fault()
 
 
 def _explained(seen: Component) -> bool:
