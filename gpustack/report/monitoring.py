@@ -11,7 +11,7 @@ from gpustack.model.facts import Status
 from gpustack.model.policy import CheckReport, HealthClass
 from gpustack.model.report import Health, Report, Severity
 from gpustack.report import parts
-from gpustack.report.page import clean
+from gpustack.report.page import clean, when
 
 if TYPE_CHECKING:
     from gpustack.report.parts import Reported
@@ -202,7 +202,7 @@ def _median(span: Span | None) -> float | None:
 
 
 def _time(taken: str) -> float | None:
-    moment = parts.when(taken)
+    moment = when(taken)
     return moment.timestamp() if moment else None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from enum import Enum
 from typing import TypeAlias
 
@@ -180,21 +179,6 @@ def headline(reported: Reported) -> tuple[str, str]:
     if isinstance(reported, Report):
         return reported.verdict.status.value, cause(reported)
     return worst(reported).value, figures(reported)
-
-
-def when(taken: str) -> datetime | None:
-    """Return the moment that a report names, in universal time; None if it names none."""
-    try:
-        moment = datetime.fromisoformat(taken.replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-
-
-def recorded(taken: str) -> str:
-    """Return when a report was recorded, as people write it."""
-    moment = when(taken)
-    return f"recorded {moment:%Y-%m-%d %H:%M} UTC" if moment else f"recorded {taken}" if taken else ""
 
 
 def wavers(result: Result) -> bool:

@@ -14,7 +14,7 @@ from gpustack.model.fleet import Figures, FleetReport, Low, Outlier, fold
 from gpustack.model.policy import CheckReport
 from gpustack.model.report import Decide, EnvironmentVerdict, Health, Report, Severity
 from gpustack.report import bench_html, parts, stack_html
-from gpustack.report.page import bullets, document, safe, section, table, tag
+from gpustack.report.page import bullets, document, recorded, safe, section, table, tag
 
 if TYPE_CHECKING:
     from gpustack.report.parts import Reported
@@ -87,7 +87,7 @@ def _head(reported: Reported) -> str:
     counts = [f"{number[one]} {words[number[one] != 1]}" for one, words in COUNTED.items() if number[one]]
     about = [
         parts.where(report.host) if report else "",
-        parts.recorded(reported.taken or ""),
+        recorded(reported.taken or ""),
         ", ".join(counts),
     ]
     bench = parts.measured(reported)

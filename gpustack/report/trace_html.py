@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gpustack.model.trace import Figure, State, Step, Trace
 from gpustack.report import stack_html, trace_charts
 from gpustack.report import trace_words as words
-from gpustack.report.page import bullets, document, safe, section, table, tag
-from gpustack.report.parts import recorded
+from gpustack.report.page import bullets, document, recorded, safe, section, table, tag
 
 TONES = {State.DONE: "good", State.FAILED: "bad", State.SKIPPED: "none", State.NEEDS_GPU: "none"}
 LAYER = ("layer", "in", "out", "time", "FLOP/byte", "reached", "of limit", "bound by")

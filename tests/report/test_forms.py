@@ -17,8 +17,8 @@ from gpustack.model.facts import Host
 from gpustack.model.policy import HealthClass, Held
 from gpustack.model.report import Fix, Severity
 from gpustack.report import renderer
-from gpustack.report.page import clean
-from gpustack.report.parts import NOTHING, Told, every, policy, recorded, standing
+from gpustack.report.page import clean, recorded
+from gpustack.report.parts import NOTHING, Told, every, policy, standing
 from tests.report import checks, measurements, reports
 from tests.report.anything import BENCH, CHECK
 from tests.report.readers import READERS, github, markdown, noted
