@@ -73,7 +73,8 @@ def test_a_bare_error_code_is_read_as_the_message_that_it_means(line: str, kind:
 )
 def test_what_follows_an_error_in_its_line_is_read(line: str, component: str, fact: str, value: str) -> None:
     seen = read(line).find(component)
-    assert seen is not None and seen.facts[fact] == value
+    assert seen is not None
+    assert seen.facts[fact] == value
 
 
 def test_wsl_after_an_error_decides_where_libcuda_should_be() -> None:
