@@ -66,7 +66,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
         findings = everything = _found(exercised.recognised(own, matrix), judging)
     if own is not facts:
         everything = _found(exercised.recognised(facts, matrix), judging)
-    others = _beside(findings, everything)
+    others = tuple(one for one in everything if one.key not in {finding.key for finding in findings})
     contracts = (*judging.drawn, *requirements.contracts(held))
     works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))
     by_python = {one.python: _inside(one.python, works) for one in facts.environments}
@@ -98,11 +98,6 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
         deep=facts.deep,
         seconds=facts.seconds,
     )
-
-
-def _beside(findings: Sequence[Finding], everything: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return what is there only because of Pythons that were found, which does not break the machine."""
-    return tuple(one for one in everything if one.key not in {finding.key for finding in findings})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from gpustack.model.report import Confidence, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpustack.model.facts import Facts, Instance
+    from gpustack.model.facts import Facts
     from gpustack.model.report import Because, Finding
 
 
@@ -62,14 +62,10 @@ def _of(ground: Because, facts: Facts) -> Strength:
     same = (copy for copy in having if at(everything(copy), *names) == ground.value)
     copy = next(same, having[0] if having else None)
     if copy:
-        return _learnt(copy, names[0])
+        # What was concluded is as weak as the weakest that is known of the copy.
+        weakest = max(copy.strengths.values(), key=STRENGTHS.index, default=Strength.MEASURED)
+        return copy.strengths.get(names[0], weakest)
     return Strength.MEASURED if facts.taken else Strength.PRINTED
-
-
-def _learnt(copy: Instance, name: str) -> Strength:
-    """Return how a copy's fact was learnt; one that was concluded is as weak as the weakest that is known of it."""
-    weakest = max(copy.strengths.values(), key=STRENGTHS.index, default=Strength.MEASURED)
-    return copy.strengths.get(name, weakest)
 
 
 # What is wrong with one GPU explains what is wrong with the same one, and not with another.
