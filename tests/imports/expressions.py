@@ -36,6 +36,7 @@ FROM_ELSEWHERE = {
     ("gpustack/model/command.py", "form"): "KINDS",
     ("gpustack/redaction/form.py", "head"): "the forms, which tests/redaction/test_redaction_forms.py measures",
     ("gpustack/redaction/form.py", "pattern"): "the same",
+    ("gpustack/redaction/form.py", "unless"): "the same",
     ("gpustack/matrix/subjects/prose.py", "match"): "the table of prose",
     ("gpustack/matrix/subjects/messages.py", "_PARTS.sub(_part, match)"): "the tables of messages",
     ("probes/application/gpu_processes.py", "pattern"): "the row's kinds",
