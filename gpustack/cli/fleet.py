@@ -76,7 +76,6 @@ def collect(
     """
     from gpustack.fleet import collecting, launching, nodes
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.fleet import engines
 
     hidden = Hidden(pseudonyms) if pseudonyms else None
     if engine == "kubernetes" and not (manifest or IMAGE.fullmatch(image)):
@@ -85,7 +84,7 @@ def collect(
         reach: launching.Reach = launching.ray_reach
         wanted = nodes.expand(named) if named else launching.ray_names()
     else:
-        row = launching.engine(engines(Matrix()), engine)
+        row = launching.engine(launching.engines(Matrix()), engine)
         reach = launching.launcher(replace(row, manifest=nodes.text(manifest)) if manifest else row, image)
         wanted = nodes.expand(named) if named else launching.names(row, seconds)
     if hidden:
