@@ -226,17 +226,14 @@ def since(
     verbose: Verbose = False,
 ) -> None:
     """Say which nodes have had a finding, since when, how often, and across how many boots."""
-    from gpustack import __version__
     from gpustack.fleet import runs
     from gpustack.matrix import Matrix
     from gpustack.model.fleet import History
-    from gpustack.model.report import Tool
 
     found = runs.since(store, finding)
     if not found and finding not in runs.ids(store):
         _known(finding, runs.ids(store))
-    tool = Tool(name="gpustack", version=__version__, matrix_date=Matrix().date)
-    history = History(tool=tool, finding=finding, nodes=found)
+    history = History(tool=Matrix().tool, finding=finding, nodes=found)
     write(rendered(history, written, "fleet-since", output, verbose=verbose), output)
 
 

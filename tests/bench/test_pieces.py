@@ -255,7 +255,7 @@ def test_a_terminal_gets_a_line_that_moves() -> None:
 
 
 def test_silence_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
-    shown: progress.Progress = progress.Silent()
+    shown: progress.Progress = progress.Progress()
     shown.started("hbm.read", 1, 1)
     shown.moved(0.1)
     shown.finished(RESULT, 1, 1)
