@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import generated, torch
+from gpustack.matrix.subjects import generated, rows_of, torch
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, version_of
 from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
@@ -125,9 +125,7 @@ class VllmFloor(Stated):
         return f"wheels of vllm {self.versions} run from compute capability {self.capability} on"
 
 
-def techniques(matrix: Matrix) -> tuple[Technique, ...]:
-    """Return what servers can do, server by server."""
-    return matrix.rows("serving", "techniques", Technique)
+techniques = rows_of("serving", "techniques", Technique)  # what servers can do, server by server
 
 
 def techniques_of(matrix: Matrix, component: str, version: str) -> tuple[Technique, ...]:
