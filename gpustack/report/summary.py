@@ -293,7 +293,7 @@ def ground(because: Because) -> str:
 def value(held: JsonValue) -> str:
     """Return a fact's value in words."""
     if held is None or isinstance(held, bool):
-        return {None: "not there", True: "yes", False: "no"}[held]
+        return {None: "not found", True: "yes", False: "no"}[held]
     if isinstance(held, Mapping):
         return few((f"{name} {value(one)}" for name, one in held.items()), MOST_ITEMS) or "empty"
     if isinstance(held, tuple | list):

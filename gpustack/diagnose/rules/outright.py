@@ -196,7 +196,7 @@ HEADERS = {"apt": sh("sudo apt-get install -y python3-dev"), "dnf": sh("sudo dnf
 def host_compiler_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is no C or C++ compiler, and one is needed to build or at run time.
 
-    Triton and torch.compile compile small modules when a program runs; extensions and nvcc need a host compiler when
+    torch.compile and Triton compile small modules when a program runs; extensions and nvcc need a host compiler when
     they are built. Slim images and fresh machines have none, or no headers of Python (Python.h). Install gcc, g++ and
     the headers (on Windows the build tools of Visual Studio), or name the compiler that is there with CC and CXX.
     """
@@ -262,7 +262,7 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
         return
     missing = "compute" if compute else "video"
     yield container_capabilities_missing.finding(
-        title=f"The container got the GPU without the capability {missing!r}, so that library is missing",
+        title=f"The container got the GPU without the capability {missing!r}, so its library is missing",
         because=grounds(facts, CAPABILITIES, NO_VIDEO, *NO_CUDA),
         confidence=Confidence.CERTAIN if given else Confidence.LIKELY,
         fix=fixes.advice(
