@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.rule import Rule
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, JsonValue
+    from gpustack.model.facts import Facts
 
 
 NODE = "/dev/nvidia-uvm"
@@ -238,12 +238,6 @@ def asked(facts: Facts) -> int | None:
     return number(told(facts, "libcuda"), "cu_init")
 
 
-def _folders(libcuda: JsonValue, path: str) -> list[str]:
-    """Return the folders by which the loader comes to this file, as they are spelled on its path."""
-    spelled = [text(copy, "path") or "" for copy in items(libcuda, "copies") if text(copy, "real") == path]
-    return list(dict.fromkeys(one.rpartition("/")[0] for one in [*spelled, path] if one))
-
-
 USUAL = "/usr/local/cuda/compat"
 MOUNTED = "/usr/local/nvidia/lib64:/usr/local/nvidia/lib"  # where the container toolkit puts the driver
 
@@ -254,6 +248,7 @@ def _finding(record: Rule, code: int, facts: Facts, matrix: Matrix) -> Finding:
     path = found.path if found else text(libcuda, "path") if facts.taken else None
     pair, answered = code == MISMATCH, asked(facts) == code
     seen = Because(component="libcuda", fact="copies", value=path, source="the loader's order")
+    spelled = [text(copy, "path") or "" for copy in items(libcuda, "copies") if text(copy, "real") == path]
     return record.finding(
         title=_title(path, code, facts, matrix),
         detail=_detail(found, code, facts, matrix),
@@ -266,7 +261,9 @@ def _finding(record: Rule, code: int, facts: Facts, matrix: Matrix) -> Finding:
         ),
         row=row.row if row else None,
         fix=fixes.off_path(
-            _folders(libcuda, path), "the folder of the compat libcuda (or out of ld.so.conf)", fixes.DOCTOR
+            list(dict.fromkeys(one.rpartition("/")[0] for one in [*spelled, path] if one)),
+            "the folder of the compat libcuda (or out of ld.so.conf)",
+            fixes.DOCTOR,
         )
         if path
         else _without_compat(facts)

@@ -40,17 +40,7 @@ from gpustack.diagnose.machine.values import text, version
 from gpustack.diagnose.machine.wheels import ASK, fix, other_cuda, shows, torches
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges, training
-from gpustack.model.command import (
-    ADDRESS,
-    BUILD_TAG,
-    DISTRIBUTION,
-    MODULE,
-    NUMBER,
-    either,
-    requirement,
-    sh,
-    step,
-)
+from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, NUMBER, either, requirement, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion

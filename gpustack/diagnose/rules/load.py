@@ -36,7 +36,8 @@ def memory(facts: Facts) -> Iterator[Finding]:
     told: set[str] = set()
     for gpu in amd.gpus(facts):
         grave, pages = (number(gpu.copy.facts, "ras", name) or 0 for name in ("uncorrected", "bad_pages"))
-        place = _device(gpu)
+        # Errors are counted for the whole device, not for a partition of it.
+        place = str(at(gpu.copy.facts, "pci") or gpu.mark)
         if (not grave and not pages) or place in told:
             continue
         told.add(place)
@@ -133,11 +134,6 @@ def _narrow(copy: Instance) -> tuple[str, int, int] | None:
         if width in WIDTHS and width < most:
             return place, width, most
     return None
-
-
-def _device(gpu: AmdGpu) -> str:
-    """Return the device that a partition is of: errors are counted for the whole."""
-    return str(at(gpu.copy.facts, "pci") or gpu.mark)
 
 
 def _degrees(gpu: AmdGpu, name: str) -> float | None:

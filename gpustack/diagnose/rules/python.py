@@ -258,8 +258,7 @@ def _python_fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: F
         f"Create an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
         sh("uv venv --seed --python {python} gpu && . gpu/bin/activate", python=DOTTED(best or "3.11")),
         step(
-            "or with conda: `conda create -n gpu python={python} && conda activate gpu`",
-            python=DOTTED(best or "3.11"),
+            "or with conda: `conda create -n gpu python={python} && conda activate gpu`", python=DOTTED(best or "3.11")
         ),
         _install(package, wanted, best, facts, matrix),
         verify=sh("python --version"),

@@ -311,20 +311,16 @@ def toolkit_too_old_for_arch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     known = matrix.arch(one.arch.capability) if one.arch else None
     toolkit = f"The CUDA toolkit {one.toolkit}" if one.toolkit else "This CUDA toolkit"
     needs = f": CUDA {one.first} or newer does" if one.first else ""
+    name = gpu_name(one, facts)
+    what = f"{one.spelled} is {one.capability}{f', that of {name}' if name else ''}. " if one.capability else ""
     yield toolkit_too_old_for_arch.finding(
         title=f"{toolkit} does not know {one.spelled or 'the architecture of this GPU'}{needs}",
-        detail=_target_detail(one, facts),
+        detail=f"{what}It was refused by {one.by}.",
         confidence=Confidence.CERTAIN if one.arch else Confidence.LIKELY,
         because=one.because,
         row=known.row if known else None,
         fix=_target_fix(one, facts, matrix),
     )
-
-
-def _target_detail(one: Target, facts: Facts) -> str:
-    name = gpu_name(one, facts)
-    what = f"{one.spelled} is {one.capability}{f', that of {name}' if name else ''}. " if one.capability else ""
-    return f"{what}It was refused by {one.by}."
 
 
 def _target_fix(one: Target, facts: Facts, matrix: Matrix) -> Fix:
