@@ -237,11 +237,11 @@ def _about(one: Architecture) -> Iterator[str]:
     if one.gpus:
         yield f"GPUs: {', '.join(one.gpus)}."
     if one.first_toolkit:
-        last = f" to {one.last_toolkit}" if one.last_toolkit else " on"
-        yield f"nvcc supports it from CUDA {one.first_toolkit}{last}."
+        last = f" to {one.last_toolkit}" if one.last_toolkit else " and newer"
+        yield f"nvcc supports it in CUDA {one.first_toolkit}{last}."
     if one.first_branch or one.last_branch:
-        first = f" from branch {one.first_branch} on" if one.first_branch else ""
-        last = f" up to branch {one.last_branch}" if one.last_branch else ""
+        first = f" from branch {one.first_branch}" if one.first_branch else ""
+        last = f" up to branch {one.last_branch}" if one.last_branch else " on"
         yield f"Drivers support it{first}{last}."
     if one.tensor_cores:
         yield f"Its tensor cores are generation {one.tensor_cores}."

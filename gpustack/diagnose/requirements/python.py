@@ -67,8 +67,13 @@ PACKAGES: Mapping[str, str] = {
     "torchaudio": "torchaudio",
 }
 ON_ARM = "linux-aarch64"
-FROM_SOURCE = frozenset({"flash-attention", "vllm", "xformers"})  # nvcc compiles them where the index has no wheel
-UNFIT: Mapping[str, Kept] = {"flash-attention": Kept.LIMITED}  # pip compiles it where no wheel fits
+FROM_SOURCE = frozenset(
+    {"flash-attention", "vllm", "xformers", "deepspeed"}
+)  # nvcc compiles them where the index has no wheel
+UNFIT: Mapping[str, Kept] = {
+    "flash-attention": Kept.LIMITED,
+    "deepspeed": Kept.LIMITED,
+}  # pip compiles it where no wheel fits
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:

@@ -182,6 +182,7 @@ def gfx_of(matrix: Matrix, name: str) -> GfxTarget | None:
     own = _TARGET.match(plain)
     if own:
         return next((one for one in targets(matrix) if one.gfx == own.group()), None)
+    plain = re.sub(r"(?<=\d{4})(?=xtx?\b|gre\b)", " ", re.sub(r"^rx(?=\d)", "rx ", plain))  # rx6600xt is RX 6600 XT
     plain = _BARE.sub("rx ", plain)
     fitting = ((words, one) for one in targets(matrix) for words in one.names if _names(words, plain))
     return max(fitting, key=lambda found: len(found[0]), default=("", None))[1]

@@ -187,6 +187,25 @@ class Packaged(Stated):
         return f"{self.distribution} {self.release} has GCC {', '.join(map(str, self.gcc))}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SystemGlibc(Stated):
+    """The glibc of one release of some distributions."""
+
+    distributions: tuple[str, ...]
+    release: str
+    glibc: str
+
+    def __str__(self) -> str:
+        return f"{' and '.join(self.distributions)} {self.release} have glibc {self.glibc}"
+
+
+def glibc_of(matrix: Matrix, distribution: str, release: str) -> str | None:
+    """Return the glibc of a release of a distribution; a point release has that of its major."""
+    there = [one for one in matrix.rows("host_compiler", "glibc", SystemGlibc) if distribution in one.distributions]
+    names = (release, release.partition(".")[0])
+    return next((one.glibc for name in names for one in there if one.release == name), None)
+
+
 def packaged_gcc(matrix: Matrix, distribution: str | None, release: str | None, newest: int) -> int | None:
     """Return the newest GCC up to a major that a distribution has, as its listing says; that major where none is known.
 

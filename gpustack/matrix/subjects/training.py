@@ -108,6 +108,17 @@ class GpuFloor(Stated):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CupyNumpy(Stated):
+    """The NumPy that the METADATA of some releases of CuPy lets pip install; what its guide names is often older."""
+
+    versions: VersionRange
+    numpy: VersionRange
+
+    def __str__(self) -> str:
+        return f"CuPy {self.versions} requires numpy {self.numpy}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TritonPin(Stated):
     """The Triton that a torch asks for, by torch's minor (2.8) or exact release (2.7.1)."""
 
@@ -227,6 +238,11 @@ def floors_of(matrix: Matrix, component: str, version: str) -> tuple[GpuFloor, .
 def _base(version: str) -> str:
     found = version_of(version)
     return found.base_version if found else version
+
+
+def cupy_numpy(matrix: Matrix, version: str) -> CupyNumpy | None:
+    """Return the NumPy that a release of CuPy lets pip install, or None if no row states it."""
+    return next((one for one in matrix.rows("compilers", "cupy_numpy", CupyNumpy) if one.versions.holds(version)), None)
 
 
 def triton_floor_of(matrix: Matrix, version: str) -> TritonFloor | None:
