@@ -95,9 +95,12 @@ def _listed(name: str, facts: Facts) -> frozenset[str] | None:
         return frozenset(pci for one in known if (pci := text(one, "pci"))) or None
     if name == "nodes":
         nodes = items(told(facts, "nvidia.ko"), "nodes")
-        closed = {text(one, "path") for one in nodes if not (flag(one, "exists") and flag(one, "readable"))}
+        opened = {text(one, "path") for one in nodes if flag(one, "exists") and flag(one, "readable")}
         minors = {gpu.mark: number(gpu.copy.facts, "minor") for gpu in gpus(facts)}
-        return frozenset(pci for pci, minor in minors.items() if f"/dev/nvidia{minor}" not in closed) or None
+        return (
+            frozenset(pci for pci, minor in minors.items() if f"/dev/nvidia{minor}" in opened | {"/dev/nvidiaNone"})
+            or None
+        )
     if name == "failed":
         lines = texts(told(facts, "kernel-log"), "nvrm")
         return frozenset(found[1].lower() for line in lines if (found := STARTS.search(line)))

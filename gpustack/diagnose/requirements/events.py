@@ -29,7 +29,7 @@ WEIGHTS = {
 }
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 FATAL = re.compile("fatal", re.IGNORECASE)  # "Non-fatal, Link 32 …" does not begin with it
-BOARD = frozenset({"hw", "pcie"})  # layers of Xids that are a fault even where the catalogue names no action
+BOARD = frozenset({"hw", "pcie"})  # layers of Xids that are a fault even where the catalogue asks for no action now
 RECOVERED = 0  # what NVML answers where no recovery is asked for
 
 
@@ -103,7 +103,7 @@ def _now(machine: Machine) -> Iterator[Outcome]:
 
 def _weight(xid: Number, gpu: Subject | None) -> Severity | None:
     """Return how much an Xid weighs: less where the driver says that the GPU needs no recovery now."""
-    if xid.bucket is None:
+    if xid.bucket in {None, "IGNORE"}:
         return Severity.WARNING if xid.whose in BOARD else None
     weight = WEIGHTS.get(xid.bucket)
     recovered = gpu is not None and gpu.held.get("recovery_action") == RECOVERED

@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Component, Facts, JsonValue
 
-NVML = ("nvml", "gpu", "nvlink")  # components whose probes ask NVML
+DRIVER = ("nvml", "gpu", "nvlink", "libcuda")  # components whose probes ask NVML or CUDA
 NOTHING: Mapping[str, JsonValue] = {}
+# What is a number or a flag in the schema, or holds nothing else.
+NUMBERS = (
+    *("memory", "pcie", "power", "temperature", "clocks", "ecc", "remap", "retired", "repair", "inforom"),
+    *("performance_state", "recovery_action", "persistence", "nvlinks", "cores"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +101,23 @@ def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
         pages = sum(number(retired, kind) or 0 for kind in ("single_bit", "double_bit"))
         cuda = in_cuda.get(text(gpu.copy.facts, "pci"), NOTHING)
         more: dict[str, JsonValue] = {"status": gpu.copy.status.value, "unasked": unasked(gpu.copy), "cuda": cuda}
+        more["misread"] = {name: value for name, value in _measured(gpu.copy.facts) if isinstance(value, str)}
         held = {**gpu.copy.facts, **more, "retired": {**retired, "single_bit+double_bit": pages}}
         mark = gpu.mark if text(gpu.copy.facts, "pci") else only or gpu.mark
         name = text(gpu.copy.facts, "name")
         present = name and gpu.copy.status is Status.PRESENT
         kind = (held.get("device_id"), slots.get(mark), name) if present else ()
         yield Subject(component=component, held=held, mark=mark, product=name, gpu=held, source=source, kind=kind)
+
+
+def _measured(held: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
+    """Yield the facts of a GPU that are numbers or flags, whatever was recorded in their place."""
+    for name in NUMBERS:
+        value = held.get(name)
+        if isinstance(value, dict):
+            yield from ((f"{name}.{part}", one) for part, one in value.items())
+        else:
+            yield name, value
 
 
 def _links(machine: Machine, component: str) -> Iterator[Subject]:
@@ -128,7 +144,8 @@ def _slots(machine: Machine, component: str) -> Iterator[Subject]:
         gpu = known.get(copy.key) or Subject(component="gpu", held=NOTHING)
         product, kind = gpu.product, gpu.kind
         largest = max((number(bar, "bytes") or 0 for bar in items(copy.facts, "bars")), default=None)
-        held = {**copy.facts, "largest_bar": largest}
+        memory = number(gpu.held, "memory", "total_mib")
+        held = {**copy.facts, "largest_bar": largest, "memory_bytes": memory << 20 if memory else None}
         yield Subject(
             component=component, held=held, mark=copy.key, product=product, gpu=gpu.held, source=source, kind=kind
         )
@@ -153,15 +170,15 @@ def _switches(machine: Machine, component: str) -> Iterator[Subject]:
 
 
 def _library(machine: Machine, component: str) -> Iterator[Subject]:
-    """Yield NVML with the slowest of each of its calls, the GPUs that it lists and that there are, and persistence."""
+    """Yield NVML with the slowest calls of it and of CUDA, how many GPUs it lists and there are, and persistence."""
     calls: dict[str, float] = {}
-    for name in NVML:
+    for name in DRIVER:
         seen = machine.component(name)
         for call in seen.calls if seen else ():
             if call.seconds > calls.get(call.name, -1.0):
                 calls[call.name] = call.seconds
     listed = machine.subjects("gpu")
-    kept = {one.mark or "": flag(one.held, "persistence") for one in listed}
+    kept = {one.mark or "": one.held.get("persistence") for one in listed}
     more: dict[str, JsonValue] = {
         "calls": calls,
         "listed": len(listed),
