@@ -149,7 +149,7 @@ class Check(NamedTuple):
             return self.within(held)
         if self.same:
             value, other = single(held, self.duty.path), single(held, self.same)
-            return value is None or other is None or value is other
+            return value is None or other is None or (value == other and type(value) is type(other))
         if self.well is None:
             return False
         if self.ends:
@@ -166,8 +166,10 @@ class Check(NamedTuple):
         """Return whether a number is surely on the good side of the least of other facts of the same subject."""
         duty, value = self.duty, single(held, self.duty.path)
         known = [one for path in self.bounds if type(one := single(held, path)) in NUMBERS and one > 0]  # type: ignore[operator]  # a number
-        if type(value) not in NUMBERS or not known or not isinstance(duty, Limit):
+        if type(value) not in NUMBERS or not isinstance(duty, Limit):
             return True
+        if not known:
+            return self.bounds == duty.bound
         return not duty.bad.breaks(value, min(known) * duty.share - duty.margin)  # type: ignore[arg-type, type-var, operator]  # numbers
 
     def parents(self, held: JsonValue, known: dict[object, Found]) -> list[Mapping[str, JsonValue]]:
@@ -207,8 +209,10 @@ def _of_state(duty: State) -> Check:
 
 
 def _of_limit(duty: Limit) -> Check:
-    plain = not duty.most and not duty.members and not any(path.listed for path in (duty.path, *duty.bound))
-    return _check(duty, _good_number(duty))._replace(bounds=duty.bound if plain else ())
+    plain = not duty.most and not duty.members and not duty.path.listed
+    bounds = tuple(path for path in duty.bound if not path.listed)
+    low = duty.bad in {Side.BELOW, Side.AT_MOST}  # what is above one of its bounds is above the least of them
+    return _check(duty, _good_number(duty))._replace(bounds=bounds if plain and (low or bounds == duty.bound) else ())
 
 
 def _check(duty: State | Limit, well: Well | None) -> Check:
@@ -238,14 +242,14 @@ def _good_state(duty: State) -> Well | None:
 
 def _good_number(duty: Limit) -> Well | None:
     """Return what tells that a number is on the good side of the value of a row."""
-    if duty.least:
+    if duty.per:
         return lambda value: type(value) not in NUMBERS or value < duty.least  # type: ignore[operator]  # a number
     if duty.value is None or duty.margin:
         return None
     bound, high, at = duty.value, duty.bad in {Side.ABOVE, Side.AT_LEAST}, duty.bad in {Side.AT_LEAST, Side.AT_MOST}
 
     def well(value: JsonValue) -> bool:
-        if type(value) not in NUMBERS:
+        if type(value) not in NUMBERS or value < duty.least:  # type: ignore[operator]  # a number
             return True
         return not at if value == bound else (value < bound) is high  # type: ignore[operator]  # a number
 
