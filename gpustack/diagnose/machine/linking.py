@@ -1,4 +1,4 @@
-"""Whose a symbol or a shared library is, by its name: what the loader complains of, told apart."""
+"""Which component a symbol or a shared library belongs to, by its name in the loader's errors."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ OWN_MAJOR = frozenset({"cuda-runtime", "cublas", "cublaslt", "nvrtc", "nvjitlink
 
 
 def symbol_owner(symbol: str) -> str | None:
-    """Give the library or framework that a symbol belongs to: torch-abi, nccl, nvjitlink, cudnn …; None if unknown."""
+    """Return the library or framework that a symbol belongs to (torch-abi, nccl, cudnn, …), or None."""
     mangled = MANGLED.match(symbol)
     windows = WINDOWS.match(symbol)
     if mangled:
@@ -109,7 +109,7 @@ def symbol_owner(symbol: str) -> str | None:
 
 
 def soname_library(soname: str) -> tuple[str, str] | None:
-    """Give component id and major number of a shared library by its name, or None where it is no library of the stack.
+    """Return component id and major number of a shared library by its name; None if it is not of the stack.
 
     The number is the name's own, mostly not CUDA's: ``libcufft.so.10`` belongs to CUDA 11 (see ``cuda_majors``).
     """
@@ -128,7 +128,7 @@ def soname_library(soname: str) -> tuple[str, str] | None:
 
 
 def cuda_majors(soname: str, matrix: Matrix) -> tuple[int, ...]:
-    """Return the CUDA majors whose builds want a library of this name; empty where no row and no name tells."""
+    """Return the CUDA majors whose builds use a library of this name; empty if unknown."""
     named = soname_library(soname)
     found = libraries.cuda_of_soname(matrix, soname.strip().rpartition("/")[2])
     if found or named is None:
@@ -137,7 +137,7 @@ def cuda_majors(soname: str, matrix: Matrix) -> tuple[int, ...]:
 
 
 def cuda_named(soname: str) -> CudaVersion | None:
-    """Return the CUDA version that a library's name spells: libcudart.so.10.2 is 10.2, libcudart.so.12 is 12.0."""
+    """Return the CUDA version in a library's name: libcudart.so.10.2 is 10.2, libcudart.so.12 is 12.0."""
     match, named = SONAME.match(soname.strip()), soname_library(soname)
     if match is None or named is None or named[0] not in OWN_MAJOR or not match["version"]:
         return None
@@ -146,14 +146,14 @@ def cuda_named(soname: str) -> CudaVersion | None:
 
 
 def demangled(symbol: str) -> str:
-    """Return the first names in a mangled symbol, such as c10::cuda::SetDevice; the symbol itself where it has none."""
+    """Return the first names in a mangled symbol, such as c10::cuda::SetDevice; an unmangled symbol unchanged."""
     match = MANGLED.match(symbol)
     names = list(_names(match["rest"]))[:4] if match else []
     return "::".join(names) if names else symbol
 
 
 def _names(rest: str) -> list[str]:
-    """Return the names that follow one another at the start of a mangled symbol, each after its length."""
+    """Return the names at the start of a mangled symbol, each of which follows its length."""
     names: list[str] = []
     match = LENGTH.match(rest)
     while match:
@@ -165,7 +165,7 @@ def _names(rest: str) -> list[str]:
 
 
 def _namespace(rest: str) -> str | None:
-    """Return whose a mangled name is: by its first namespace, else by those of what it takes."""
+    """Return the owner of a mangled name: by its first namespace, else by the namespaces of its parameters."""
     names = _names(rest)
     owner = _of(names[0]) if names else None
     if owner:

@@ -1,4 +1,4 @@
-"""The contracts of what is asked about with the distributions beside it, as the METADATA of its wheels states them."""
+"""What releases that are asked about require of the distributions beside them, by their wheels' METADATA."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIBRARIES = frozenset({"cudnn", "nccl", "cublas", "tensorrt"})
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return what releases that are asked about require of what is beside them, by METADATA or by hand-made rows."""
+    """Return what releases that are asked about require of what is beside them, by METADATA or hand-made rows."""
     required = tuple(_required(facts, matrix))
     yield from required
     yield from _numpy(facts, matrix)
@@ -35,9 +35,9 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return what the METADATA of each release that is asked about requires of the distributions beside it.
+    """Return what each release that is asked about requires of the distributions beside it, by its METADATA.
 
-    A toolkit beside it is not the distribution cuda-toolkit, whose wheels come with the release.
+    A toolkit is not the distribution cuda-toolkit, whose wheels come with the release.
     """
     here, found = platform(facts) or "", [(one, copy) for one in facts.components for copy in one.instances]
     python = version(facts, "python")
@@ -58,7 +58,7 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _names(component: str, copy: Instance, loaded: bool) -> tuple[str, ...]:  # noqa: FBT001
-    """Return the distributions that a copy may be; of a library that a build loads, the one that was typed alone."""
+    """Return the distributions that a copy may be; for a library that a build loads, only the one that was typed."""
     major = number(copy.facts, "cuda_major")
     if loaded:
         return (f"nvidia-{component}-cu{major}",) if major else ()
@@ -66,13 +66,13 @@ def _names(component: str, copy: Instance, loaded: bool) -> tuple[str, ...]:  # 
 
 
 def _loads(pinned: VersionRange, found: str) -> Kept:
-    """Return what a library is that pip refuses: a newer one of the same major is taken, of an older nobody knows."""
+    """Return the status of a library that pip refuses: a newer one of the same major works, older ones may not."""
     wanted, there = numbers(pinned.text.removeprefix("==")), numbers(found)
     return Kept.LIMITED if wanted and wanted[0] == there[0] and there > wanted else Kept.UNKNOWN
 
 
 def _numpy(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return what a TensorFlow requires of the NumPy beside it, where its METADATA was read by hand alone."""
+    """Return which NumPy a TensorFlow requires, if its METADATA is only known from a hand-made row."""
     for copy, other in product(copies(facts, "tensorflow"), copies(facts, "numpy")):
         listed = generated.release_of(matrix, "tensorflow", copy.version or "")
         known = frameworks.tensorflow_pins(matrix, copy.version or "") if asked(copy) else None
@@ -84,7 +84,7 @@ def _numpy(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _parts(required: Container[str], facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how the parts of one JAX go together where no METADATA says it: of one version, none newer than jax."""
+    """Return whether JAX's parts fit where no METADATA says it: same version, and none newer than jax."""
     beside = [one for one in facts.components if generated.parted("jax", one.id) and one.id not in required]
     for copy, one in product(copies(facts, "jax"), beside):
         newer = numbers(one.version)[:3] > numbers(copy.version)[:3]

@@ -292,7 +292,7 @@ def _unfit(build: Build, facts: Facts) -> bool:
 
 
 def _cards(facts: Facts) -> bool:
-    """Tell whether a card of AMD's or Intel's is here that computes; those in a processor are no reason for a build."""
+    """Return whether a discrete AMD or Intel GPU that can compute is here; integrated ones do not call for a build."""
     return bool(amd_cards(facts) or discrete(facts))
 
 
