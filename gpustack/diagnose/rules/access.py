@@ -140,7 +140,7 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
 
 
 def _seen(facts: Facts) -> Iterator[Finding]:
-    """Yield the finding if this login cannot open the nodes of AMD's GPUs, by the system's answer, not by their mode."""
+    """Yield the finding if this login cannot open the nodes of AMD's GPUs, as the system answers."""
     shut = amd.closed(facts)
     if shut and amd.computing(facts):
         grave = (amd.cards(facts) or amd.wanted(facts)) and not amd.ready(facts)

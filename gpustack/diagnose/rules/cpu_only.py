@@ -292,7 +292,7 @@ def _unfit(build: Build, facts: Facts) -> bool:
 
 
 def _cards(facts: Facts) -> bool:
-    """Return whether a discrete AMD or Intel GPU that can compute is here; integrated ones do not call for a build."""
+    """Return whether there is a discrete AMD or Intel GPU that can compute; integrated ones do not count."""
     return bool(amd_cards(facts) or discrete(facts))
 
 

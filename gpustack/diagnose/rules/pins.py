@@ -149,7 +149,7 @@ def _outside(versions: str, version: Version) -> bool:
 
 
 def _hurts(other: str, versions: str, version: Version) -> bool:
-    """Return whether a violation does harm: newer NVIDIA libraries and transformers stay compatible with older ones."""
+    """Return whether a violation does harm: newer NVIDIA libraries and transformers stay compatible."""
     if not other.startswith(("nvidia-", "cuda-", "tensorrt")) and other != BOUND_TO_SERVERS:
         return True
     floors = [one for one in ranges.specifiers(versions) if one.operator in {"==", ">=", "~="}]
