@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gpustack.diagnose import rules
 from gpustack.errors import BrokenError
 from gpustack.matrix import Matrix
-from gpustack.model.command import GPU, PCI, Command
+from gpustack.model.command import GPU, PCI, Command, either
 from gpustack.model.facts import Layer  # noqa: TC001 - the table is read by it
 from gpustack.model.reading import made
 from gpustack.model.report import Confidence, Fix, Severity
@@ -74,6 +74,49 @@ class Pair:
     driver: bool = False
     commands: tuple[str, ...] = ()
     doc: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program that has no code for GPUs, and how to install one that has; any one of the commands does."""
+
+    name: str
+    remedy: str
+    commands: tuple[str, ...]
+    verify: str | None = None
+    also: tuple[str, ...] = ()
+
+    def fix(self) -> Fix:
+        """Return how to install it with code for GPUs."""
+        commands = either(*(typed(one, None) for one in self.commands))
+        return Fix(text=self.remedy, commands=commands, verify=typed(self.verify, None) if self.verify else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """What needs a newer GPU: its name, its least compute capability, the messages that ask for it, a substitute."""
+
+    name: str
+    instead: str
+    commands: tuple[str, ...]
+    needs: str | None = None
+    said: tuple[str, ...] = ()
+
+    def fix(self) -> Fix:
+        """Return what to use instead."""
+        return Fix(text=self.instead, commands=tuple(typed(one, None) for one in self.commands))
+
+
+@cache
+def programs() -> Mapping[str, Program]:
+    """Return the programs by their names in messages."""
+    return {name: one for key, one in _read("programs", Program) for name in (key, *one.also)}
+
+
+@cache
+def features() -> Mapping[str, Feature]:
+    """Return what a GPU may be too old for."""
+    return dict(_read("features", Feature))
 
 
 @cache
