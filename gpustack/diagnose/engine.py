@@ -19,7 +19,7 @@ from gpustack.diagnose.requirements import broken
 from gpustack.diagnose.requirements.versions import IN_WORDS, draw, in_words
 from gpustack.diagnose.rule import Rule
 from gpustack.diagnose.rulebook import asked
-from gpustack.model.facts import AT_WORK, Layer, Status, Unseen
+from gpustack.model.facts import AT_WORK, OTHER_CHECKS, Layer, Status, Unseen
 from gpustack.model.report import Confidence, EnvironmentVerdict, Health, Kept, Purpose, Report, Severity, Tool, Verdict
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def restricted(report: Report, facts: Facts, ids: Sequence[str]) -> Report:
         report,
         findings=held,
         contracts=tuple(replace(one, finding=one.finding if one.finding in kept else None) for one in report.contracts),
-        not_seen=(*report.not_seen, Unseen(what="all other checks", why="--only was given")),
+        not_seen=(*report.not_seen, OTHER_CHECKS),
         verdict=verdict(held, facts, {}, blind=blind(report.not_seen)),
     )
 

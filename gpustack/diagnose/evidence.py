@@ -9,7 +9,7 @@ from gpustack.diagnose.machine import exercised
 from gpustack.diagnose.machine.messages import MESSAGE
 from gpustack.diagnose.machine.values import at, everything, flag, text, told
 from gpustack.diagnose.rulebook import explained_by
-from gpustack.diagnose.rules import NAMED, WRONG_LIBRARIES
+from gpustack.diagnose.rules import NAMED, WRONG_CUDNN, WRONG_LIBRARIES
 from gpustack.model.facts import Status, Strength, Unseen
 from gpustack.model.report import Confidence, Severity
 
@@ -85,9 +85,7 @@ OWN_INSTANCE = frozenset(
         "jax-plugin-mismatch",
         "ort-cpu-and-gpu-installed",
         "extension-abi-mismatch",
-        "cudnn-shadowed-by-ld-library-path",
-        "cudnn-two-copies",
-        "cudnn-too-old",
+        *WRONG_CUDNN,
         *WRONG_LIBRARIES,
     }
 )
@@ -114,13 +112,22 @@ def _is_ground(other: Finding, finding: Finding) -> bool:
 
 def _explains(cause: Finding, finding: Finding) -> bool:
     """Return whether a finding can be the cause of another: it weighs as much, and it is about the same thing."""
-    same = cause.instance == finding.instance or cause.id not in OWN_INSTANCE
+    same = cause.instance == finding.instance or cause.id not in OWN_INSTANCE or _of_its_copy(cause, finding)
     same = same and (cause.id not in OWN_COMPONENT or cause.component == finding.component)
     same = same and (finding.id not in OF_ONE_GPU or cause.instance in {None, finding.instance})
     strong = cause.severity is Severity.ERROR or finding.severity is not Severity.ERROR or cause.id in ON_PURPOSE
     return (
         cause.severity in EXPLAINING and strong and same and (finding.id not in TRIED or _in_its_words(cause, finding))
     )
+
+
+def _of_its_copy(cause: Finding, finding: Finding) -> bool:
+    """Return whether a known problem is that of the very copy of a library that a cause names as the wrong one."""
+    wrong, held = (
+        {str(one.value) for one in among.because if (one.component, one.fact) == (cause.component, "version")}
+        for among in (cause, finding)
+    )
+    return finding.id == "known-bad-combination" and bool(wrong & held)
 
 
 def _in_its_words(cause: Finding, finding: Finding) -> bool:

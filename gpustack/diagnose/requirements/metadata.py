@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.values import copies, number, version
 from gpustack.diagnose.requirements.fits import Fit, asked, edge
-from gpustack.matrix.subjects import frameworks, generated
+from gpustack.matrix.subjects import frameworks, generated, training
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.report import Kept
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.ranges import VersionRange
     from gpustack.model.facts import Facts, Instance
-    from gpustack.model.report import Contract
+    from gpustack.model.report import Contract, Row
 
 TOOLKIT = "cuda-toolkit"
 # How a build of these goes with a library of CUDA is judged by what it was made with; what its wheel pins, pip asks.
@@ -46,7 +46,7 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         if not asked(copy) or not copy.version or not other.version or apart:
             continue
         loaded = one.id in MAKERS_OF_BUILDS and beside.id in LIBRARIES
-        names = _names(beside.id, other, loaded)
+        names = _names(beside.id, other, loaded, copy.build or "")
         for mine, name in product(generated.named(matrix, one.id, copy.version), names):
             span = mine.pin(name, here, python, copy.build or "")
             if span is not None:
@@ -57,9 +57,9 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
                 yield edge(one.id, beside.id, kind, fit, copy.environment)
 
 
-def _names(component: str, copy: Instance, loaded: bool) -> tuple[str, ...]:  # noqa: FBT001
-    """Return the distributions that a copy may be; for a library that a build loads, only the one that was typed."""
-    major = number(copy.facts, "cuda_major")
+def _names(component: str, copy: Instance, loaded: bool, build: str) -> tuple[str, ...]:  # noqa: FBT001
+    """Return the distributions that a copy may be; for a library that a build loads, that of its CUDA version."""
+    major = number(copy.facts, "cuda_major") or build.removeprefix("cu")[:2] * build.startswith("cu1")
     if loaded:
         return (f"nvidia-{component}-cu{major}",) if major else ()
     return generated.DISTRIBUTIONS.get(component, (component,))
@@ -68,19 +68,30 @@ def _names(component: str, copy: Instance, loaded: bool) -> tuple[str, ...]:  # 
 def _loads(pinned: VersionRange, found: str) -> Kept:
     """Return the status of a library that pip refuses: a newer one of the same major works, older ones may not."""
     wanted, there = numbers(pinned.text.removeprefix("==")), numbers(found)
+    if wanted[: len(there)] == there:
+        return Kept.OK  # the minor alone was named
     return Kept.LIMITED if wanted and wanted[0] == there[0] and there > wanted else Kept.UNKNOWN
 
 
 def _numpy(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return which NumPy a TensorFlow requires, if its METADATA is only known from a hand-made row."""
-    for copy, other in product(copies(facts, "tensorflow"), copies(facts, "numpy")):
-        listed = generated.release_of(matrix, "tensorflow", copy.version or "")
-        known = frameworks.tensorflow_pins(matrix, copy.version or "") if asked(copy) else None
-        span = known.on(version(facts, "python")) if known and not (listed and listed.requires) else None
-        if span and known and other.version:
-            kept = Kept.OK if span.holds(other.version) else Kept.BROKEN
-            fit = Fit(kept=kept, needs=f"numpy {span}", found=f"numpy {other.version}", row=known.row)
-            yield edge("tensorflow", "numpy", "requirement", fit, copy.environment)
+    """Return which NumPy a TensorFlow or CuPy requires, if no METADATA of its wheels was read."""
+    for component, other in product(("tensorflow", "cupy", *generated.DISTRIBUTIONS["cupy"]), copies(facts, "numpy")):
+        for copy in filter(asked, copies(facts, component)):
+            read = any(one.requires for one in generated.named(matrix, component, copy.version or ""))
+            span, row = (None, None) if read else _by_hand(component, copy, facts, matrix)
+            if span and other.version:
+                kept = Kept.OK if span.holds(other.version) else Kept.BROKEN
+                fit = Fit(kept=kept, needs=f"numpy {span}", found=f"numpy {other.version}", row=row)
+                yield edge(component, "numpy", "requirement", fit, copy.environment)
+
+
+def _by_hand(component: str, copy: Instance, facts: Facts, matrix: Matrix) -> tuple[VersionRange | None, Row | None]:
+    """Return the range of NumPy that a hand-made row states, and that row."""
+    if component == "tensorflow":
+        known = frameworks.tensorflow_pins(matrix, copy.version or "")
+        return (known.on(version(facts, "python")), known.row) if known else (None, None)
+    cap = training.cupy_numpy(matrix, copy.version or "")
+    return (cap.numpy, cap.row) if cap else (None, None)
 
 
 def _parts(required: Container[str], facts: Facts, matrix: Matrix) -> Iterator[Contract]:

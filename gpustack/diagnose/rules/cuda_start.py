@@ -127,13 +127,13 @@ def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     row = matrix.cuda_codes.get(UNKNOWN)
     unknown = not in_text or heard(facts, "cuinit-999", "cuda-unknown-error")
-    how = "unknown error, 999" if unknown else "it fails"
+    how = " (unknown error, 999)" if unknown else ""
     stale = "stale" if slept else "probably stale after a suspend"
     what = "after the machine was suspended" if slept else "and the driver lists the GPU"
     awake = "" if slept else "If the machine was not suspended: is nvidia_uvm loaded, and does /dev/nvidia-uvm exist?"
     seen = (("libcuda", "cu_init"), ("nvml", "code"), (MODULE, "loaded"))
     yield uvm_stale_after_suspend.finding(
-        title=f"CUDA does not start ({how}) {what}: nvidia_uvm is {stale}",
+        title=f"CUDA does not start{how} {what}: nvidia_uvm is {stale}",
         detail=machine(facts, matrix, "Across suspend and resume, nvidia_uvm keeps state that the GPU has lost.", awake)
         if in_text
         else "",
@@ -365,7 +365,7 @@ def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     The cuda-compat package brings a libcuda of a newer driver branch, for older kernel drivers of certain branches,
     which newer packages list in an ELF note. Here it is found before the driver's own and does not match the kernel
     module: it is older than the module, or was not made for the module's branch. Take it off the library path, or
-    install the install the package that matches.
+    install the package that matches.
     """
     found, driver = winner(facts), driver_release(facts)
     foretold = asked(facts) is None and found and driver and found.pairs(driver) is False

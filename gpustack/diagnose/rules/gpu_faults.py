@@ -127,7 +127,7 @@ def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         amd = heard(facts, "ras-uncorrectable")
         counters = sh("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT")
         show = sh("sudo dmesg | grep -i ras") if amd else counters
-        reset = step("with the INDEX of that list: `sudo nvidia-smi --gpu-reset -i INDEX`")
+        reset = step("with its index in that list: `sudo nvidia-smi --gpu-reset -i INDEX`")
         yield gpu_ecc_error.finding(
             instance=pci,
             severity=Severity.WARNING if past else Severity.ERROR,
@@ -175,7 +175,7 @@ def gpu_recovery_needed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         named = named or f"action {action}"
         yield gpu_recovery_needed.finding(
             instance=gpu.mark,
-            title=f"{gpu.name} at {gpu.mark} needs a recovery: {named.replace('-', ' ').lower()}",
+            title=f"{gpu.name} at {gpu.mark} needs a recovery: {named.replace('-', ' ').lower().replace('gpu', 'GPU')}",
             because=(
                 because_of(facts, "gpu", gpu.copy, "recovery_action"),
                 because_of(facts, "gpu", gpu.copy, "recovery_action_name"),

@@ -59,7 +59,7 @@ def memory(facts: Facts) -> Iterator[Finding]:
             fix=fixes.advice(
                 "Stop its programs and reset it, or restart the machine. If errors come back, have the board replaced.",
                 sh("amd-smi list"),
-                step("with the INDEX of that list: `sudo amd-smi reset --gpureset --gpu INDEX`"),
+                step("with its index in that list: `sudo amd-smi reset --gpureset --gpu INDEX`"),
                 sh("amd-smi bad-pages"),
                 verify=sh("amd-smi metric --ecc"),
             ),
@@ -177,7 +177,7 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield gpu_overheat.finding(
         severity=Severity.ERROR if gone else Severity.WARNING,
         component="gpu",
-        title="A GPU is too hot" + (f" ({most} C)" if most else "") + _end(lost=lost, gone=gone),
+        title="A GPU is too hot" + (f" ({most} °C)" if most else "") + _end(lost=lost, gone=gone),
         detail=machine(facts, matrix, "At its temperature limit a GPU cuts its clocks, then shuts down."),
         because=(*because, *grounds(facts, *GONE, OFF, most=2), *more(facts)),
         fix=fixes.advice(ADVICE, sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"), verify=sh("nvidia-smi")),
@@ -187,7 +187,7 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _end(*, lost: bool, gone: bool) -> str:
     """Return what came of the heat, in words."""
     if lost:
-        return ", and was lost from the bus for it"
+        return ", and fell off the bus because of it"
     return ", and shut down because of it" if gone else " and throttles itself (thermal)"
 
 

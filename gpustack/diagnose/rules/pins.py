@@ -168,7 +168,7 @@ def _pin_finding(name: str, broken: tuple[Pin, ...], listed: Instance) -> Findin
         severity=Severity.WARNING if first.hurts else Severity.INFO,
         layer=Layer.SERVING if name in SERVING else Layer.FRAMEWORK,
         component=name,
-        title=f"{name} {version} requires {first.words}, but {first.required} {first.found} is here{more}",
+        title=f"{name} {version} requires {first.words}, but {first.required} {first.found} is installed{more}",
         detail=_detail(name, worst),
         because=tuple(_because(name, pin) for pin in worst[:4]),
         confidence=Confidence.LIKELY,
@@ -195,7 +195,7 @@ def _pin_fix(name: str, version: str, pins: list[Pin], python: Word) -> Fix | No
     if not wanted:
         return None
     return fixes.advice(
-        f"Install what {name} requires, or the release of {name} that is made for what is here.",
+        f"Install what {name} requires, or the release of {name} that is made for what is installed.",
         *either(
             sh(
                 "{python} -m pip install {own} {wanted}",

@@ -18,7 +18,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
 from gpustack.matrix.subjects import torch as torch_rows
 from gpustack.matrix.subjects.ranges import is_version, numbers
-from gpustack.model.command import ARCH, DOTTED, NAME, NOTHING, PATH, SOME_PYTHON, Command, either, sh, step
+from gpustack.model.command import ARCH, DOTTED, NOTHING, PATH, SOME_PYTHON, Command, either, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 
@@ -45,7 +45,7 @@ def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """
     build = torch(facts)
     cuda = build.cuda if build and build.accelerator == "cuda" else None
-    wanted = f" of CUDA {cuda}, which PyTorch here was built with" if cuda else ""
+    wanted = f" of CUDA {cuda}, which this PyTorch was built with" if cuda else ""
     if heard(facts, NO_TOOLKIT) and not (build and build.accelerator in {"rocm", "xpu"}):
         yield cuda_toolkit_missing.finding(
             severity=Severity.ERROR,
@@ -286,7 +286,7 @@ def _compiler_fix(facts: Facts, one: Compiler, matrix: Matrix) -> Fix:
     if one.name != "GCC" or newest is None:
         return fixes.advice(
             f"Build with an older {one.name} that this toolkit accepts, or with a newer CUDA toolkit.",
-            step("name the older {name} to nvcc: -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)),
+            step("point nvcc to the older compiler with -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER"),
             verify=sh("nvcc --version"),
         )
     return fixes.advice(
