@@ -294,7 +294,7 @@ def _unfit(build: Build, facts: Facts) -> bool:
 
 
 def _cards(facts: Facts) -> bool:
-    """Tell whether a card of AMD's or Intel's is here that computes; those in a processor are no reason for a build."""
+    """Return whether there is a discrete AMD or Intel GPU that can compute; integrated ones do not count."""
     return bool(amd_cards(facts) or discrete(facts))
 
 

@@ -299,7 +299,7 @@ def ptx_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _made_with(facts: Facts, matrix: Matrix) -> CudaVersion | None:
-    """Give the CUDA version of the code: by the PTX version that it names, else by a toolkit newer than the driver."""
+    """Return the CUDA version of the code: by its PTX version, else by a toolkit newer than the driver."""
     needs, highest = _ptx(facts, "needs"), naming.cuda_of_driver(facts, matrix)
     if needs:
         return min((one.cuda for one in toolkits.targets(matrix) if one.ptx >= needs), default=None)

@@ -361,7 +361,7 @@ def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding
 
 
 def _state(facts: Facts) -> str:
-    """Say whether the fabric manager runs; where nobody looked, what such a machine has as a rule."""
+    """Return whether the fabric manager runs, in words; if unknown, what is usual on such a machine."""
     runs = flag(told(facts, MANAGER), "running")
     if runs:
         return "runs and has not joined the GPUs"
