@@ -138,7 +138,7 @@ def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contr
     kept = Kept.OK if fits else UNFIT.get(held.component, Kept.BROKEN) if asked(held.copy) else Kept.UNKNOWN
     if archive and (fits is None or not archive.python.holds(version)):
         needs, row = f"Python {archive.python} (pip builds it from a source archive)", archive.row
-        built = Kept.LIMITED if held.component in FROM_SOURCE else Kept.OK
+        built = Kept.LIMITED if held.component in FROM_SOURCE else Kept.UNKNOWN if t else Kept.OK
         kept = built if archive.python.holds(version) else Kept.BROKEN
     if row:
         fit = Fit(kept=kept, needs=needs, found=f"Python {version}{t}", row=row)
