@@ -17,10 +17,10 @@ from gpustack.diagnose import installing
 from gpustack.diagnose.change_sets import change_set, place
 from gpustack.diagnose.machine.frameworks import embedded
 from gpustack.diagnose.machine.inventory import driver_release, on_windows
-from gpustack.diagnose.machine.values import text, told
-from gpustack.matrix.subjects import amd_intel, torch
-from gpustack.matrix.subjects.ranges import VersionRange, version_of
-from gpustack.model.command import DOTTED, sh, step
+from gpustack.diagnose.machine.values import text, told, version
+from gpustack.matrix.subjects import amd_intel, serving, torch
+from gpustack.matrix.subjects.ranges import VersionRange, minor, version_of
+from gpustack.model.command import ADDRESS, DOTTED, requirement, sh, step
 from gpustack.model.matrix_answer import Alternative, Change, Compatibility
 from gpustack.model.report import Kept
 
@@ -37,7 +37,8 @@ def alternatives(search: Search) -> tuple[Alternative, ...]:
         return ()
     exact = search.at.verdict is Compatibility.LIMITED and search.subject.exact  # it works: no other release is needed
     releases = () if exact else (_versions,)
-    finders = (_jetson, _together, _wheels, _overrides, ground.compilers, _in_wsl, *releases, ground.pythons)
+    wheels = (_jetson, _together, _wheels, _rocm)
+    finders = (*wheels, ground.compilers, _toolkits, _in_wsl, *releases, _overrides, ground.pythons)
     found: dict[str, Alternative] = {}
     for one in (one for find in (*finders, ground.compats, ground.drivers, ground.gpus) for one in find(search)):
         found.setdefault(one.subject, one)
@@ -189,6 +190,40 @@ def _overrides(search: Search) -> Iterator[Alternative]:
             verdict=Compatibility.LIMITED,
             commands=(*found.commands, export),
         )
+
+
+def _rocm(search: Search) -> Iterator[Alternative]:
+    """Return the server's own wheels for GPUs of AMD, which only its project's index has, for one Python."""
+    gfx, python = text(told(search.facts, "amd-gpu"), "gfx"), version(search.facts, "python")
+    known = serving.rocm_wheels(search.matrix, search.subject.component, gfx) if gfx else None
+    if known is None or (python and minor(python) != known.python):
+        return
+    wanted = (requirement(known.component, f"=={known.version}+{known.variant}"),)
+    typed = installing.install(search.facts, where(search.facts), wanted, at=ADDRESS(known.index), beside=True)
+    of = {"python": DOTTED(known.python), "glibc": DOTTED(known.glibc), "rocm": DOTTED(known.rocm)}
+    yield Alternative(
+        change=f"the release for ROCm {known.rocm} that the project builds: {known.version}",
+        kind=Change.VERSION,
+        subject=f"{known.component}=={known.version}+{known.variant}",
+        verdict=Compatibility.COMPATIBLE,
+        commands=(
+            typed,
+            step(
+                "these wheels are for Python {python}, glibc {glibc} or newer and ROCm {rocm}; they bring PyTorch", **of
+            ),
+        ),
+    )
+
+
+def _toolkits(search: Search) -> Iterator[Alternative]:
+    """Return another toolkit for a program that nvcc compiles, if the one given does not compile for the GPU."""
+    compiled = any(one.compiled for one in serving.programs_of(search.matrix, search.subject.component))
+    toolkit = next((one for one in search.others if one.component == "cuda-toolkit"), None)
+    if compiled and toolkit:
+        others = tuple(one for one in search.facts.components if one.id != toolkit.component)
+        facts = replace(search.facts, components=others)
+        there = replace(search, subject=toolkit, facts=facts, at=judge(toolkit, facts, search.matrix))
+        yield from _versions(there) if not rank(there.at) else ()
 
 
 def _with_driver(search: Search) -> Iterator[Alternative]:

@@ -46,7 +46,7 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         if not asked(copy) or not copy.version or not other.version or apart:
             continue
         loaded = one.id in MAKERS_OF_BUILDS and beside.id in LIBRARIES
-        names = _names(beside.id, other, loaded)
+        names = _names(beside.id, other, loaded, copy.build or "")
         for mine, name in product(generated.named(matrix, one.id, copy.version), names):
             span = mine.pin(name, here, python, copy.build or "")
             if span is not None:
@@ -57,9 +57,9 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
                 yield edge(one.id, beside.id, kind, fit, copy.environment)
 
 
-def _names(component: str, copy: Instance, loaded: bool) -> tuple[str, ...]:  # noqa: FBT001
-    """Return the distributions that a copy may be; of a library that a build loads, the one that was typed alone."""
-    major = number(copy.facts, "cuda_major")
+def _names(component: str, copy: Instance, loaded: bool, build: str) -> tuple[str, ...]:  # noqa: FBT001
+    """Return the distributions that a copy may be; of a library that a build loads, that of its own CUDA."""
+    major = number(copy.facts, "cuda_major") or build.removeprefix("cu")[:2] * build.startswith("cu1")
     if loaded:
         return (f"nvidia-{component}-cu{major}",) if major else ()
     return generated.DISTRIBUTIONS.get(component, (component,))
@@ -68,6 +68,8 @@ def _names(component: str, copy: Instance, loaded: bool) -> tuple[str, ...]:  # 
 def _loads(pinned: VersionRange, found: str) -> Kept:
     """Return what a library is that pip refuses: a newer one of the same major is taken, of an older nobody knows."""
     wanted, there = numbers(pinned.text.removeprefix("==")), numbers(found)
+    if wanted[: len(there)] == there:
+        return Kept.OK  # the minor alone was named
     return Kept.LIMITED if wanted and wanted[0] == there[0] and there > wanted else Kept.UNKNOWN
 
 

@@ -67,8 +67,13 @@ PACKAGES: Mapping[str, str] = {
     "torchaudio": "torchaudio",
 }
 ON_ARM = "linux-aarch64"
-FROM_SOURCE = frozenset({"flash-attention", "vllm", "xformers"})  # nvcc compiles them where the index has no wheel
-UNFIT: Mapping[str, Kept] = {"flash-attention": Kept.LIMITED}  # pip compiles it where no wheel fits
+FROM_SOURCE = frozenset(
+    {"flash-attention", "vllm", "xformers", "deepspeed"}
+)  # nvcc compiles them where the index has no wheel
+UNFIT: Mapping[str, Kept] = {
+    "flash-attention": Kept.LIMITED,
+    "deepspeed": Kept.LIMITED,
+}  # pip compiles it where no wheel fits
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
@@ -139,7 +144,8 @@ def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contr
     kept = Kept.OK if fits else UNFIT.get(held.component, Kept.BROKEN) if asked(held.copy) else Kept.UNKNOWN
     if archive and (fits is None or not archive.python.holds(version)):
         needs, row = f"Python {archive.python} (pip builds it from a source archive)", archive.row
-        built = Kept.LIMITED if held.component in FROM_SOURCE else Kept.UNKNOWN if t else Kept.OK
+        built = Kept.LIMITED if held.component in FROM_SOURCE else Kept.OK
+        built = Kept.UNKNOWN if t else built  # Requires-Python says nothing of a Python without the GIL
         kept = built if archive.python.holds(version) else Kept.BROKEN
     if row:
         fit = Fit(kept=kept, needs=needs, found=f"Python {version}{t}", row=row)

@@ -53,6 +53,9 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         yield from _frameworks(toolkit, facts, matrix)
 
 
+WITHOUT = ("a system other than Linux", "a wheel for Linux")  # of what nobody builds there, and of what pip compiles
+
+
 def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return whether there are wheels for the processor that was named or goes with the GPU; else, none for x86-64."""
     system = platform(facts) or ""
@@ -65,7 +68,7 @@ def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             if row and (named or machine not in machines):
                 kept = Kept.OK if machine in machines else UNFIT.get(one.id, Kept.BROKEN)
                 found = machine if named else f"{machine}, as no other was named"
-                needs = f"Linux on {' or '.join(machines)}" if machines else "a system other than Linux"
+                needs = f"Linux on {' or '.join(machines)}" if machines else WITHOUT[one.id in UNFIT]
                 fit = Fit(kept=kept, needs=needs, found=found, row=row)
                 yield edge(one.id, "machine", "platform", fit, copy.environment)
 
