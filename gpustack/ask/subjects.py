@@ -107,7 +107,7 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
         version = next(reversed(kept or fitting), None)
     else:
         version = release_named(matrix, subject.component, version) or version
-        if generated.missing(matrix, subject.component, version):
+        if re.fullmatch(r"\d+\.\d+", subject.version or "") and generated.missing(matrix, subject.component, version):
             version = _patched(subject.component, version, matrix) or version
     tag = subject.tag
     if subject.component == "pytorch" and tag is None and version:
@@ -120,8 +120,7 @@ def _patched(component: str, version: str, matrix: Matrix) -> str | None:
     """Return the newest release of a minor that has none of its first number: TensorFlow 2.16 began with 2.16.1."""
     name = generated.DISTRIBUTIONS.get(component, (component,))[0]
     known = [one.version for one in generated.releases(matrix, name) if one.wheels and not one.yanked]
-    first = numbers(version)[2:] in {(), (0,)}
-    return next((one for one in reversed(known) if first and numbers(one)[:2] == numbers(version)[:2]), None)
+    return next((one for one in reversed(known) if numbers(one)[:2] == numbers(version)[:2]), None)
 
 
 def _for_production(driver: str, matrix: Matrix) -> bool:

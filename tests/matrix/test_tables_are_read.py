@@ -16,6 +16,7 @@ SHOWN = {
     ("cudnn", "sublibraries"): "the probe finds the parts by what lies beside the library",
     ("intel", "compute_runtime"): "what a release was built with, which is no lower limit",
     ("intel", "loaders"): "the specification of a loader limits nothing by itself",
+    ("distributions", "documented"): "what commands may name on a distribution: the tests of fixes hold them to it",
     ("driver_branches", "modules"): "flavours by architecture decide; a GH200 is a Hopper",
     ("libraries", "queries"): "how a library is asked for its version: for who writes a probe",
     ("libraries", "layout"): "where wheels put their files: for who writes a probe",

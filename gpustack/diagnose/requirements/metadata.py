@@ -68,8 +68,6 @@ def _names(component: str, copy: Instance, loaded: bool, build: str) -> tuple[st
 def _loads(pinned: VersionRange, found: str) -> Kept:
     """Return what a library is that pip refuses: a newer one of the same major is taken, of an older nobody knows."""
     wanted, there = numbers(pinned.text.removeprefix("==")), numbers(found)
-    if wanted[: len(there)] == there:
-        return Kept.OK  # the minor alone was named
     return Kept.LIMITED if wanted and wanted[0] == there[0] and there > wanted else Kept.UNKNOWN
 
 
