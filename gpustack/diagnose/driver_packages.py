@@ -164,7 +164,7 @@ def _anywhere(branch: int, kind: str | None, facts: Facts, matrix: Matrix) -> tu
         sh("sudo apt-get update"),
         typed,
         *hints,
-        step("that is for Ubuntu, where it has that branch"),
+        step("these commands are for Ubuntu releases that package this branch"),
         *((red_hat,) if branch >= CONVENTIONS else ()),
         step("elsewhere as described in {page}", page=ADDRESS(GUIDE)),
     )

@@ -231,7 +231,7 @@ def new_torch(facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]] |
 def told_as(change: ChangeSet, facts: Facts, environment: str | None) -> tuple[str, tuple[Command, ...]]:
     """Return a set of changes in words and as commands."""
     others = installing.listed([f"{name} {version}" for name, version in change.pins.items() if name != "torch"])
-    beside = f" with {others}, which go with it" if others else " (with torchvision and torchaudio if used)"
+    beside = f" with the matching {others}" if others else " (with torchvision and torchaudio if used)"
     text = f"Install PyTorch {change.torch}, build {change.tag}{beside}."
     return text, installing.commands(change, facts, environment)
 

@@ -6,15 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.imports.messages import Found
-from gpustack.matrix.subjects.messages import patterns
-from gpustack.matrix.subjects.prose import meanings, states, things, voids
+from gpustack.matrix.subjects.messages import meanings, patterns, states, things, voids
 from gpustack.model.facts import Message, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.prose import Meaning
+    from gpustack.matrix.subjects.messages import Meaning
 
 CLAUSE = re.compile(
     r"(?<=[.!?;])(?=\s|$)|,(?= )|: | (?:but|while|although|whereas|and then|so that|because|since|so) |\n"

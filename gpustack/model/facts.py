@@ -187,6 +187,7 @@ class Unseen:
     enable_by: str | None = None
 
 
+OTHER_CHECKS = Unseen(what="all other checks", why="--only was given")
 AT_WORK = "gpu-at-work"  # the kind of message that says that a program used a GPU and nothing failed
 
 

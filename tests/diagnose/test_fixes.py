@@ -123,7 +123,7 @@ def a_package_of_nvidia_alone_is_said_to_be_in_its_repository(
             assert finding.fix is not None
             assert "NVIDIA's repository" in finding.fix.text, (finding.id, command)
         if DRIVERS.search(command):
-            said = finding.fix is not None and "That is for Ubuntu" in finding.fix.text
+            said = finding.fix is not None and "for Ubuntu releases that package this branch" in finding.fix.text
             assert fixes.ubuntu(facts) or (fixes.manager(facts) is None and said), (finding.id, command)
 
 

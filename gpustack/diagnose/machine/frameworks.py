@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gpustack.diagnose.machine.inventory import Build, Gpu
-    from gpustack.model.facts import Facts, Instance, JsonValue
+    from gpustack.model.facts import Facts, JsonValue
     from gpustack.model.report import Because
     from gpustack.model.versions import ComputeCapability, CudaVersion
 
@@ -119,12 +119,8 @@ def embedded(facts: Facts) -> bool:
     """Return whether the GPU is that of a Jetson, for which generic wheels are not made."""
     kernel = facts.host.kernel or version(facts, "linux-kernel") or ""
     told_so = any(flag(copy.facts, "embedded") for copy in copies(facts, "gpu"))
-    named = any(_jetson(copy) for copy in copies(facts, "gpu"))
+    named = any(JETSON.search(text(copy.facts, "name") or "") for copy in copies(facts, "gpu"))
     return "tegra" in kernel or told_so or named
-
-
-def _jetson(copy: Instance) -> bool:
-    return bool(JETSON.search(text(copy.facts, "name") or ""))
 
 
 def jetpack(facts: Facts) -> str | None:

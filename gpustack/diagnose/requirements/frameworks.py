@@ -76,6 +76,8 @@ def _tensorflows(facts: Facts, matrix: Matrix) -> Iterator[Build]:
         built_for = text(copy.facts, "accelerator") or "cuda"
         if known and built_for == "cuda" and not _no_windows(copy.version or "", facts, matrix):
             yield Build(component="tensorflow", copy=copy, accelerator="cuda", cuda=known.cuda, archs=known.archs)
+        elif known and asked(copy) and built_for == "cpu":
+            yield Build(component="tensorflow", copy=copy, accelerator="cpu", cuda=None, archs=())
 
 
 def _gpus(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:

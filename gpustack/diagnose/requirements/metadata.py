@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.values import copies, number, version
 from gpustack.diagnose.requirements.fits import Fit, asked, edge
-from gpustack.matrix.subjects import frameworks, generated
+from gpustack.matrix.subjects import frameworks, generated, training
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.report import Kept
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.ranges import VersionRange
     from gpustack.model.facts import Facts, Instance
-    from gpustack.model.report import Contract
+    from gpustack.model.report import Contract, Row
 
 TOOLKIT = "cuda-toolkit"
 # How a build of these goes with a library of CUDA is judged by what it was made with; what its wheel pins, pip asks.
@@ -72,15 +72,24 @@ def _loads(pinned: VersionRange, found: str) -> Kept:
 
 
 def _numpy(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return what a TensorFlow requires of the NumPy beside it, where its METADATA was read by hand alone."""
-    for copy, other in product(copies(facts, "tensorflow"), copies(facts, "numpy")):
-        listed = generated.release_of(matrix, "tensorflow", copy.version or "")
-        known = frameworks.tensorflow_pins(matrix, copy.version or "") if asked(copy) else None
-        span = known.on(version(facts, "python")) if known and not (listed and listed.requires) else None
-        if span and known and other.version:
-            kept = Kept.OK if span.holds(other.version) else Kept.BROKEN
-            fit = Fit(kept=kept, needs=f"numpy {span}", found=f"numpy {other.version}", row=known.row)
-            yield edge("tensorflow", "numpy", "requirement", fit, copy.environment)
+    """Return what a TensorFlow or CuPy requires of the NumPy beside it, where no METADATA of its wheels was read."""
+    for component, other in product(("tensorflow", "cupy", *generated.DISTRIBUTIONS["cupy"]), copies(facts, "numpy")):
+        for copy in filter(asked, copies(facts, component)):
+            read = any(one.requires for one in generated.named(matrix, component, copy.version or ""))
+            span, row = (None, None) if read else _by_hand(component, copy, facts, matrix)
+            if span and other.version:
+                kept = Kept.OK if span.holds(other.version) else Kept.BROKEN
+                fit = Fit(kept=kept, needs=f"numpy {span}", found=f"numpy {other.version}", row=row)
+                yield edge(component, "numpy", "requirement", fit, copy.environment)
+
+
+def _by_hand(component: str, copy: Instance, facts: Facts, matrix: Matrix) -> tuple[VersionRange | None, Row | None]:
+    """Return the range of NumPy that a hand-made row states, and that row."""
+    if component == "tensorflow":
+        known = frameworks.tensorflow_pins(matrix, copy.version or "")
+        return (known.on(version(facts, "python")), known.row) if known else (None, None)
+    cap = training.cupy_numpy(matrix, copy.version or "")
+    return (cap.numpy, cap.row) if cap else (None, None)
 
 
 def _parts(required: Container[str], facts: Facts, matrix: Matrix) -> Iterator[Contract]:

@@ -100,7 +100,7 @@ def _held(duty: State | Limit, subject: Subject, machine: Machine, known: dict[o
         needs=f"{duty.path.text} {_wanted(duty, bound)}",
         found=_at(_named(wrong, duty) if len(seen) > 1 else worst_value, subject.mark),
         row=duty.row,
-        grounds=tuple((_fact(duty, one), one.value) for one in wrong[:SHOWN]),
+        grounds=tuple((duty.path.text.replace("[]", f"[{one.name}]", 1), one.value) for one in wrong[:SHOWN]),
         source=subject.source,
     )
 
@@ -177,11 +177,6 @@ def _named(wrong: Sequence[Member], duty: State | Limit) -> str:
     named = [one.name if plain else f"{one.name}: {cut(one.value)}" for one in wrong]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
     return ", ".join(named[:SHOWN]) + more
-
-
-def _fact(duty: State | Limit, one: Member) -> str:
-    """Return the name of a fact, with its member in place of the brackets."""
-    return duty.path.text.replace("[]", f"[{one.name}]", 1)
 
 
 def siblings(machine: Machine) -> Iterator[Outcome]:

@@ -11,16 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.messages import heard
-from gpustack.diagnose.requirements import (
-    extensions,
-    frameworks,
-    host,
-    libraries,
-    makers,
-    python,
-    question,
-    serving,
-)
+from gpustack.diagnose.requirements import extensions, frameworks, host, libraries, makers, python, question, serving
 from gpustack.diagnose.requirements.fits import GIVEN
 from gpustack.model.report import Kept
 

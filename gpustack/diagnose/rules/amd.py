@@ -220,7 +220,9 @@ def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     gfx = target(facts, matrix)
     build = torch_build(facts, matrix)
     spoken = said(facts, "gfx-unsupported")
-    named = _by_name(facts, matrix)
+    # By the names of products: a text may speak of other GPUs besides.
+    found = (amd_intel.gfx_of(matrix, text(copy.facts, "name") or "") for copy in copies(facts, "amd-gpu"))
+    named = {one.gfx for one in found if one}
     complaints = [
         one
         for one in spoken
@@ -291,12 +293,6 @@ def _of_others(facts: Facts) -> bool:
     """Return whether the only GPU that is named is NVIDIA's, so that a target is mentioned in general."""
     named_ = any(text(copy.facts, "name") for copy in copies(facts, "amd-gpu"))
     return bool(copies(facts, "gpu")) and not named_ and not version(facts, "rocm")
-
-
-def _by_name(facts: Facts, matrix: Matrix) -> set[str]:
-    """Return the targets of the GPUs here by their products' names: a text may speak of other GPUs besides."""
-    found = (amd_intel.gfx_of(matrix, text(copy.facts, "name") or "") for copy in copies(facts, "amd-gpu"))
-    return {one.gfx for one in found if one}
 
 
 def target(facts: Facts, matrix: Matrix) -> str | None:

@@ -56,7 +56,7 @@ ARCH_LIST = "export TORCH_CUDA_ARCH_LIST={arch}"
 ASK = sh("nvidia-smi --query-gpu=name,compute_cap --format=csv")
 OTHERS = {
     "ggml-arch": ("This build of llama.cpp (ggml-cuda)", CUDA_BUILD),
-    "trt-sm-unsupported": ("TensorRT here", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
+    "trt-sm-unsupported": ("This TensorRT", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
     "paddle-arch": (
         "This build of PaddlePaddle",
         "# its wheels by CUDA are on its page (https://www.paddlepaddle.org.cn/en/install/quick)",
@@ -177,7 +177,7 @@ def _what(facts: Facts, cc: ComputeCapability | None) -> str:
     if _has_code(facts, cc) and not embedded(facts):
         return f"The vLLM wheel {server}" if server else "A compiled extension beside PyTorch"
     if release or heard(facts, *NAMED):
-        return f"PyTorch {release}" if release else "PyTorch here"
+        return f"PyTorch {release}" if release else "This PyTorch"
     return "A compiled part of the program"
 
 

@@ -44,6 +44,7 @@ from gpustack.diagnose.machine.values import (
 )
 from gpustack.diagnose.machine.views import each, inside
 from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rules import WRONG_CUDNN, WRONG_LIBRARIES
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import Command, requirement, sh
@@ -66,10 +67,11 @@ WORDS = {
     "leak": "is known to leak memory",
 }
 GRAVE = frozenset({"wrong-results", "crash", "hang"})
+WRONG_COPY = (*WRONG_CUDNN, *WRONG_LIBRARIES)
 DISTRIBUTIONS = {"flash-attn": "flash-attention", "torch": "pytorch"}
 
 
-@rule("known-bad-combination", Layer.LIBRARY, "pytorch", Severity.WARNING)
+@rule("known-bad-combination", Layer.LIBRARY, "pytorch", Severity.WARNING, explained_by=WRONG_COPY)
 def known_bad_combination(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A combination of versions with a known problem: wrong results, a crash, a hang, or much time or memory lost.
 
@@ -187,7 +189,7 @@ def newer_than_matrix(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _drivers(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     release, newest = driver_release(facts) or user_release(facts), max(matrix.branches)
     if release and release.branch > newest and not facts.host.wsl:
-        title = f"Driver {release} is from a branch newer than the matrix knows ({newest})"
+        title = f"Driver {release} is from a branch that the matrix does not know yet (its newest is {newest})"
         yield _newer("nvidia-driver", Layer.DRIVER, title, because(facts, "nvidia-driver", "version"))
 
 
@@ -196,7 +198,7 @@ def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         if build.component == "pytorch" and build.copy.version:
             newest = max(matrix.torch_releases, key=numbers)
             if numbers(build.copy.version)[:2] > numbers(newest):
-                title = f"{build.name} is newer than the matrix knows ({newest})"
+                title = f"{build.name} is newer than the newest release in the matrix ({newest})"
                 ground = because_of(facts, "pytorch", build.copy, "version")
                 yield _newer("pytorch", Layer.FRAMEWORK, title, ground, build.mark)
 

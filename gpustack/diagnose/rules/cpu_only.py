@@ -125,11 +125,12 @@ def _without(
     confidence: Confidence = Confidence.CERTAIN,
 ) -> Finding:
     """Return that a framework is a build of this kind, which has no code for a GPU that is here."""
+    built = f"built for {MAKERS[kind]} GPUs ({kind})" if kind in MAKERS else f"a {kind} build"
     return cpu_only_build.finding(
         instance=mark or component,
         severity=severity,
         component=component,
-        title=f"{name} is a {kind} build: it does not use {gpu}",
+        title=f"{name} is {built}: it does not use {gpu}",
         detail=detail,
         because=tuple(because),
         confidence=confidence,
@@ -138,6 +139,7 @@ def _without(
 
 
 KNOWN_MAKERS = {"intel": "Intel", "amd": "AMD"}
+MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "XPU": "Intel"}
 WORDS_KINDS = {"XPU": "xpu", "HIP": "rocm", "ROCm": "rocm"}
 
 
@@ -151,7 +153,7 @@ def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     excused = (facts.host.os or "").startswith("macOS") or (what != "XPU" and (amd or _for_intel(facts)))
     if complaints and not excused:
         yield _without(
-            f"PyTorch {torch_version(facts) or 'here'}",
+            f"PyTorch {torch_version(facts) or ''}".strip(),
             (*map(because_said, complaints[:3]), *because_torch(facts)),
             _torch_fix(facts, matrix, what),
             detail=f"PyTorch itself reports that it was not compiled with {what}; GPU and driver are not at fault.",
@@ -191,10 +193,10 @@ def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     if build and build.accelerator not in {"cuda", None}:
         return
-    release = torch_version(facts) or value(facts, "pip-torch-command", "version") or "here"
+    release = torch_version(facts) or value(facts, "pip-torch-command", "version") or ""
     name = text(copies(facts, f"{maker}-gpu")[0].facts, "name") or f"the {KNOWN_MAKERS[maker]} GPU"
     yield _without(
-        f"PyTorch {release}",
+        f"PyTorch {release}".strip(),
         (*grounds(facts, "no-driver-found", "pip-torch-command", most=2), *because_torch(facts)),
         fixes.any_torch(build, facts, matrix, "rocm" if maker == "amd" else "xpu"),
         kind="CUDA",
@@ -341,9 +343,15 @@ def _finding(build: Build, facts: Facts, matrix: Matrix) -> Finding:
         component=build.component,
         mark=build.mark,
         kind=kind,
+        gpu=_gpu_here(facts),
         detail=_why(build, facts),
         severity=Severity.INFO if remark else Severity.ERROR if complained else Severity.WARNING,
     )
+
+
+def _gpu_here(facts: Facts) -> str:
+    makers = () if nvidia_here(facts) else [name for maker, name in KNOWN_MAKERS.items() if _of(facts, maker)]
+    return f"the {makers[0]} GPU" if makers else "the GPU"
 
 
 def _why(build: Build, facts: Facts) -> str:
@@ -356,7 +364,7 @@ def _why(build: Build, facts: Facts) -> str:
         return f"{product(build.component)} reports it itself; GPU and driver are not at fault."
     said = text(build.copy.facts, "cuda_used")
     if said and build.component == "pytorch" and from_text(facts):
-        return f"Its report says that the CUDA used to build it is {said}: it contains no CUDA."
+        return f'Its report says "CUDA used to build PyTorch: {said}", so it was built without CUDA.'
     return ""
 
 

@@ -105,7 +105,7 @@ def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     row = matrix.nvml_codes.get(code) if code else None
     name = text(told(facts, "nvml"), "code_name") or (row.name if row else "")
     yield nvml_init_failed.finding(
-        title=f"NVML does not start: error {code} {name}".rstrip() if code else "libnvidia-ml cannot be loaded",
+        title=f"NVML does not start: {_error(code, name)}" if code else "libnvidia-ml cannot be loaded",
         detail=(row.advice or row.meaning) if row else error or "",
         because=(because(facts, "nvml", "code"), because(facts, "nvml", "error")),
         row=row.row if row else None,
@@ -307,9 +307,13 @@ def _mismatch_fix(facts: Facts, matrix: Matrix) -> Fix:
     )
 
 
+def _error(code: int, name: str | None) -> str:
+    return f"error {code}{f' ({name})' if name else ''}"
+
+
 @rule("cuda-init-failed", Layer.DRIVER, "libcuda", explained_by=(*NO_CUDA, "nvml-init-failed"))
 def cuda_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """CUDA does not start: cuInit, the first call of every CUDA program, answers with an error.
+    """CUDA does not start: cuInit, the first call of every CUDA program, returns an error.
 
     No CUDA program works until it succeeds. Usually this follows from a deeper fault, which is then named as its cause.
     On its own, its number says what to check.
@@ -319,7 +323,8 @@ def cuda_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if not nvidia_here(facts) or (error is None and not code):
         return
     row = matrix.cuda_codes.get(code) if code else None
-    said = f"error {code} {text(libcuda, 'cu_init_name') or ''}".rstrip() if code else "libcuda cannot be loaded"
+    name = text(libcuda, "cu_init_name") or (row.name if row else None)
+    said = _error(code, name) if code else "libcuda cannot be loaded"
     said = error or said if code == 0 else said  # it starts, and what comes next fails
     yield cuda_init_failed.finding(
         title=f"CUDA does not start: {said}",

@@ -147,7 +147,9 @@ def driver_too_old_for_cuda_build(facts: Facts, matrix: Matrix) -> Iterator[Find
     for build, fit in too_new:
         what = f" for {build.name}: it is built for CUDA {build.cuda}"
         found = _finding(what, fit, build, facts, matrix)
-        yield replace(found, confidence=_sure(build, facts))
+        # A build that is only thought to be the usual one is a guess until a program complains.
+        guessed = text(build.copy.facts, "build_from") is not None
+        yield replace(found, confidence=Confidence.LIKELY if guessed and not complained(facts) else Confidence.CERTAIN)
     if not too_new and complained(facts):
         yield _complaint(facts, matrix)
     if nvidia_here(facts):
@@ -215,12 +217,6 @@ def _finding(what: str, fit: Fit, build: Build | None, facts: Facts, matrix: Mat
             verify=fixes.verify(shown) if shown else sh("nvidia-smi"),
         ),
     )
-
-
-def _sure(build: Build, facts: Facts) -> Confidence:
-    """Tell how sure it is: a build that is only thought to be the usual one is a guess until a program complains."""
-    guessed = text(build.copy.facts, "build_from") is not None
-    return Confidence.LIKELY if guessed and not complained(facts) else Confidence.CERTAIN
 
 
 def _grounds(build: Build, facts: Facts) -> tuple[Because, ...]:

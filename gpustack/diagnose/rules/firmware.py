@@ -250,7 +250,7 @@ LEGACY_FAILS = (
 
 @rule("legacy-gpu-needs-older-branch", Layer.DRIVER, "nvidia-driver", explained_by=("open-module-unsupported-gpu",))
 def legacy_gpu_needs_older_branch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The installed driver no longer runs this GPU.
+    """The installed driver no longer supports this GPU.
 
     Driver branches drop old architectures: Kepler ended with branch 470, Maxwell, Pascal and Volta with 580. The driver
     here is from a later branch: it loads and ignores the GPU. Install the last branch that supports it.
@@ -273,7 +273,7 @@ def legacy_gpu_needs_older_branch(facts: Facts, matrix: Matrix) -> Iterator[Find
 
 def _legacy(gpu: str, driver: str | None, last: int | None, facts: Facts, matrix: Matrix) -> Finding:
     return legacy_gpu_needs_older_branch.finding(
-        title=f"{f'Driver {driver}' if driver else 'This driver'} no longer runs the {gpu}"
+        title=f"{f'Driver {driver}' if driver else 'This driver'} no longer supports the {gpu}"
         + (f"; branch {last} (the {last}.xx legacy driver) is its last" if last else ""),
         detail=machine(facts, matrix),
         fix=fixes.rebuild(

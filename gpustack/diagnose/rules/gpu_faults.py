@@ -12,16 +12,7 @@ from gpustack.diagnose.machine.events import asked_for, faults
 from gpustack.diagnose.machine.inventory import driver_release, from_text, gpus, listed, starts, user_release
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.naming import machine, more, works
-from gpustack.diagnose.machine.values import (
-    because,
-    because_of,
-    flag,
-    number,
-    status,
-    text,
-    told,
-    version,
-)
+from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, told, version
 from gpustack.diagnose.requirements.versions import IN_WORDS, WELL
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
@@ -136,7 +127,7 @@ def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         amd = heard(facts, "ras-uncorrectable")
         counters = sh("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT")
         show = sh("sudo dmesg | grep -i ras") if amd else counters
-        reset = step("with the INDEX of that list: `sudo nvidia-smi --gpu-reset -i INDEX`")
+        reset = step("with its index in that list: `sudo nvidia-smi --gpu-reset -i INDEX`")
         yield gpu_ecc_error.finding(
             instance=pci,
             severity=Severity.WARNING if past else Severity.ERROR,
@@ -184,7 +175,7 @@ def gpu_recovery_needed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         named = named or f"action {action}"
         yield gpu_recovery_needed.finding(
             instance=gpu.mark,
-            title=f"{gpu.name} at {gpu.mark} needs a recovery: {named.replace('-', ' ').lower()}",
+            title=f"{gpu.name} at {gpu.mark} needs a recovery: {named.replace('-', ' ').lower().replace('gpu', 'GPU')}",
             because=(
                 because_of(facts, "gpu", gpu.copy, "recovery_action"),
                 because_of(facts, "gpu", gpu.copy, "recovery_action_name"),

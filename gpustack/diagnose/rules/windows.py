@@ -141,17 +141,7 @@ def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Findin
         + (f" Here nvidia-smi is {smi[0]}, the driver of Windows {smi[1]}." if smi else ""),
         confidence=Confidence.LIKELY if package or smi or heard(facts, *PACKAGE) else Confidence.POSSIBLE,
         because=(
-            *grounds(
-                facts,
-                *PACKAGE,
-                "driver-package-failed",
-                SMI,
-                WINDOWS,
-                BLOCKED,
-                *FAILS,
-                CRASH,
-                most=6,
-            ),
+            *grounds(facts, *PACKAGE, "driver-package-failed", SMI, WINDOWS, BLOCKED, *FAILS, CRASH, most=6),
             *naming.known(facts, (DRIVER, "package"), ("gpu", "name")),
         ),
         fix=fixes.advice(
@@ -194,16 +184,7 @@ def wsl_libcuda_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=(
             *grounds(
                 facts,
-                *(
-                    HELPS,
-                    STUB,
-                    *FAILS,
-                    SMI_FAILS,
-                    ELSEWHERE,
-                    "ldconfig-libcuda",
-                    "libcuda-file",
-                    "wsl-smi-works",
-                ),
+                *(HELPS, STUB, *FAILS, SMI_FAILS, ELSEWHERE, "ldconfig-libcuda", "libcuda-file", "wsl-smi-works"),
                 *("ld-library-path", "ld-library-path-added"),
                 most=6,
             ),

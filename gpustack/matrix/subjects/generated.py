@@ -35,6 +35,7 @@ DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "cudnn": ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13"),
     "nccl": ("nvidia-nccl-cu12", "nvidia-nccl-cu13"),
     "cublas": ("nvidia-cublas-cu12", "nvidia-cublas"),
+    "cupy": ("cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x"),
 }
 MACHINES: Mapping[str, Mapping[str, str]] = {
     "linux-x86_64": {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64"},

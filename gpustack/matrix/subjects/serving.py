@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import generated, torch
+from gpustack.matrix.subjects import generated, rows_of, torch
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, version_of
 from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
@@ -191,9 +191,7 @@ def rocm_wheels(matrix: Matrix, component: str, gfx: str) -> RocmWheels | None:
     return next((one for one in reversed(there) if one.component == component and gfx in one.gfx), None)
 
 
-def programs(matrix: Matrix) -> tuple[Program, ...]:
-    """Return what programs and number formats need, each as its makers state it."""
-    return matrix.rows("programs", "programs", Program)
+programs = rows_of("programs", "programs", Program)  # what programs and number formats need, as their makers state it
 
 
 def program_named(matrix: Matrix, name: str) -> Program | None:
@@ -212,9 +210,7 @@ def on_system(matrix: Matrix, system: str, component: str) -> OtherSystem | None
     return next((one for name in (component, "") for one in there if one.component == name), None)
 
 
-def techniques(matrix: Matrix) -> tuple[Technique, ...]:
-    """Return what servers can do, server by server."""
-    return matrix.rows("serving", "techniques", Technique)
+techniques = rows_of("serving", "techniques", Technique)  # what servers can do, server by server
 
 
 def techniques_of(matrix: Matrix, component: str, version: str) -> tuple[Technique, ...]:

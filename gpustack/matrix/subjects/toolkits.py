@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.reading import key, whole
 from gpustack.model.rows import Stated, driver, spelt
@@ -142,9 +143,11 @@ def release_of(matrix: Matrix, version: str) -> Release | None:
     return next((one for one in releases(matrix) if one.version == version), None)
 
 
-def floors(matrix: Matrix) -> tuple[Floor, ...]:
-    """Return the floor of every CUDA major that has minor-version compatibility, newest first."""
-    return matrix.rows("cuda_driver", "families", Floor)
+# The floor of every CUDA major that has minor-version compatibility, newest first.
+floors = rows_of("cuda_driver", "families", Floor)
+targets = rows_of("arch", "targets", Target)  # what every minor version of the toolkit compiles for, oldest first
+variants = rows_of("arch", "variants", Variant)  # the targets with a suffix, oldest architecture first
+compilers = rows_of("host_compiler", "compilers", HostCompilers)  # what every CUDA version accepts, oldest first
 
 
 def floor_of(matrix: Matrix, cuda: CudaVersion) -> Floor | None:
@@ -152,19 +155,9 @@ def floor_of(matrix: Matrix, cuda: CudaVersion) -> Floor | None:
     return matrix.families.get(cuda.major)
 
 
-def targets(matrix: Matrix) -> tuple[Target, ...]:
-    """Return what every minor version of the toolkit compiles for, oldest first."""
-    return matrix.rows("arch", "targets", Target)
-
-
 def target_of(matrix: Matrix, cuda: CudaVersion) -> Target | None:
     """Return what a minor version of the toolkit compiles for, or None if the matrix does not know it."""
     return next((one for one in targets(matrix) if one.cuda == cuda), None)
-
-
-def variants(matrix: Matrix) -> tuple[Variant, ...]:
-    """Return the targets with a suffix, oldest architecture first."""
-    return matrix.rows("arch", "variants", Variant)
 
 
 def first_for(matrix: Matrix, arch: CodeArch) -> CudaVersion | None:
@@ -180,11 +173,6 @@ def compats_for(matrix: Matrix, cuda: CudaVersion, branch: int) -> tuple[CompatP
     """Return the compat packages that run this CUDA version on a kernel driver of this branch, smallest step first."""
     fitting = (one for one in matrix.compats if one.cuda.major == cuda.major and one.cuda >= cuda)
     return tuple(sorted((one for one in fitting if branch in one.bases), key=lambda one: one.cuda))
-
-
-def compilers(matrix: Matrix) -> tuple[HostCompilers, ...]:
-    """Return what every CUDA version accepts, oldest first."""
-    return matrix.rows("host_compiler", "compilers", HostCompilers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
