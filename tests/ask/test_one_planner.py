@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 IDS = ("driver-too-old-for-cuda-build", "arch-not-in-build")
 INSTALLED = re.compile(r"apt-get install nvidia-driver-\S+")
 ON_TORCH = ("vllm", "xformers", "bitsandbytes", "flash-attn")
-PYTHONS = ("3.9.1", "3.10.1", "3.11.1", "3.12.1", "3.13.1")
 SEED, DRAWN = 20261122, 400 if WIDE else 40
 CARDS = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 
@@ -96,12 +95,14 @@ def drawn() -> Iterator[tuple[str, Facts]]:
             held = {"torch": build.version, "torchvision": beside.torchvision, "torchaudio": beside.torchaudio}
             listed = seen("packages", {"distributions": held})
             yield f"{build.version}+{build.tag} {branch.last} {card} and companions", merged(facts, listed)
-            name, python = luck.choice(ON_TORCH), luck.choice(PYTHONS)
+            name, known = luck.choice(ON_TORCH), rows.release_of(MATRIX, build.version)
+            python = f"{luck.choice(known.pythons if known else ('3.11',))}.1"
             more = {**held, name: luck.choice(FAMILY[name](MATRIX)[-12:]).version}
-            listed = seen("packages", {"distributions": more}), seen("python", {"version": python, "glibc": "2.35"})
+            there = merged(facts, seen("python", {"version": python, "glibc": "2.35"}))
+            listed = seen("packages", {"distributions": more})
             yield (
                 f"{build.version}+{build.tag} {branch.last} {card} {python} {name} {more[name]}",
-                merged(facts, *listed),
+                merged(there, listed),
             )
 
 

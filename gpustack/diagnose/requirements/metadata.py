@@ -58,8 +58,12 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _names(component: str, copy: Instance, loaded: bool, build: str) -> tuple[str, ...]:  # noqa: FBT001
-    """Return the distributions that a copy may be; of a library that a build loads, that of its own CUDA."""
-    major = number(copy.facts, "cuda_major") or build.removeprefix("cu")[:2] * build.startswith("cu1")
+    """Return the distributions that a copy may be; of a library that a build loads, the one typed alone.
+
+    An NCCL is that of the build's own CUDA: no row but METADATA states which one a build takes.
+    """
+    of_build = build.removeprefix("cu")[:2] if component == "nccl" and build.startswith("cu1") else ""
+    major = number(copy.facts, "cuda_major") or of_build
     if loaded:
         return (f"nvidia-{component}-cu{major}",) if major else ()
     return generated.DISTRIBUTIONS.get(component, (component,))
