@@ -14,7 +14,7 @@ from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.search import Search, builds_of, rank
 from gpustack.ask.why import judge
 from gpustack.diagnose import installing
-from gpustack.diagnose.change_sets import change_set, place
+from gpustack.diagnose.change_sets import change_set, place, with_torch
 from gpustack.diagnose.machine.frameworks import embedded
 from gpustack.diagnose.machine.inventory import driver_release, on_windows
 from gpustack.diagnose.machine.values import text, told, version
@@ -27,6 +27,7 @@ from gpustack.model.report import Kept
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpustack.ask.subjects import Subject
     from gpustack.ask.why import Judged
     from gpustack.model.facts import Facts
 
@@ -81,7 +82,8 @@ def _together(search: Search) -> Iterator[Alternative]:
 
 def _wheels(search: Search) -> Iterator[Alternative]:
     """Yield other builds of the same release: the newest without limits first, then the oldest with limits."""
-    newest_first = [one for build in builds_of(search.at.subject, search) if (one := search.better(build))]
+    builds = [one for one in builds_of(search.at.subject, search) if not _breaks(search, one)]
+    newest_first = [one for build in builds if (one := search.better(build))]
     native = [one for one in newest_first if one.verdict is Compatibility.COMPATIBLE]
     for one in (*native, *(one for one in reversed(newest_first) if one not in native)):
         change = f"another build of the same release: {one.subject.tag}"
@@ -102,12 +104,21 @@ def _versions(search: Search) -> Iterator[Alternative]:
         if minor in offered or (enough and native):
             continue
         found = _release(search, one)
+        found = None if found and _breaks(search, found.subject) else found
         if found and not _bound_to_none(found) and (not enough or found.verdict is Compatibility.COMPATIBLE):
             offered.add(minor)
             native = native or found.verdict is Compatibility.COMPATIBLE
             subject = found.subject
             build = f", build {subject.tag}" if subject.tag and subject.component in {"pytorch", "jax"} else ""
             yield _made(kind, f"another release: {one.spec.removeprefix('==')}{build}", found, one.spec, search)
+
+
+def _breaks(search: Search, subject: Subject) -> bool:
+    """Return whether something here that is bound to torch fits no such release: the doctor advises none then."""
+    environment = where(search.facts)
+    if subject.component != "pytorch" or not {*place(search.facts, environment).held} - {"torch"}:
+        return False
+    return with_torch(search.facts, search.matrix, environment, subject.version or "", subject.tag or "") is None
 
 
 def _bound_to_none(found: Judged) -> bool:

@@ -46,6 +46,9 @@ WHEEL = re.compile(r"(?:nvidia-)?(?P<name>cudnn|nccl|tensorrt)-cu(?P<cuda>\d\d)"
 PLUGIN = re.compile(r"jax-cuda(?P<cuda>\d\d)-(?:plugin|pjrt)")
 EXTRA = re.compile(r"cuda(?P<cuda>\d\d)(?:-local|-pip)?")
 EXACT = frozenset({"==", "==="})
+BARE = frozenset(
+    {"gpu", "python", "cudnn", "gcc", "clang", "linux-kernel", "rocm"}
+)  # whose versions are no releases of a table
 JOINING = frozenset(
     {"on", "for", "with", "in", "and", "to", "using", "run", "runs", "can"}
 )  # of sentences, not of names
@@ -106,9 +109,12 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
         kept = [one for one in fitting if subject.component != "nvidia-driver" or _for_production(one, matrix)]
         version = next(reversed(kept or fitting), None)
     else:
-        version = release_named(matrix, subject.component, version) or version
-        if generated.missing(matrix, subject.component, version):
-            version = _patched(subject.component, version, matrix) or version
+        major = subject.component == "cudnn" and version.isdecimal()  # any of that major
+        known = None if major else release_named(matrix, subject.component, version)
+        version = known or version
+        if re.fullmatch(r"\d+(\.\d+)?", subject.version or "") and subject.component not in {"nvidia-driver", *BARE}:
+            missing = known is None or generated.missing(matrix, subject.component, version)
+            version = (_newest(subject.component, subject.version or "", matrix) if missing else None) or version
     tag = subject.tag
     if subject.component == "pytorch" and tag is None and version:
         usual = torch.default_build(matrix, version, system)
@@ -116,12 +122,12 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
     return replace(subject, version=version, tag=tag)
 
 
-def _patched(component: str, version: str, matrix: Matrix) -> str | None:
-    """Return the newest release of a minor that has none of its first number: TensorFlow 2.16 began with 2.16.1."""
+def _newest(component: str, version: str, matrix: Matrix) -> str | None:
+    """Return the newest release that a major or a minor may mean: TensorFlow 2.16 began with 2.16.1."""
     name = generated.DISTRIBUTIONS.get(component, (component,))[0]
-    known = [one.version for one in generated.releases(matrix, name) if one.wheels and not one.yanked]
-    first = numbers(version)[2:] in {(), (0,)}
-    return next((one for one in reversed(known) if first and numbers(one)[:2] == numbers(version)[:2]), None)
+    listed = [one.version for one in generated.releases(matrix, name) if one.wheels and not one.yanked]
+    known, wanted = (*(one.version for one in candidates(matrix, component)), *listed), numbers(version)
+    return next((one for one in reversed(known) if numbers(one)[: len(wanted)] == wanted), None)
 
 
 def _for_production(driver: str, matrix: Matrix) -> bool:

@@ -184,6 +184,9 @@ def _alone(subject: Subject, facts: Facts) -> Reason:
     """Return what to say about a subject without a contract, if only Linux or a machine was given."""
     if on_cpu(subject) or not facts.taken:
         text = f"The matrix knows {subject.words} for Linux; nothing else was given."
+        if facts.find("linux-kernel") and subject.component in {"cuda-toolkit", "nvidia-driver"}:
+            text = f"No row of the matrix says for which releases of this distribution {subject.words} is made."
+            return Reason(text=text, verdict=Compatibility.UNKNOWN)
         if on_cpu(subject):
             text = f"{subject.words} computes on the CPU: it needs no GPU and no driver."
         return Reason(text=text, verdict=Compatibility.COMPATIBLE)

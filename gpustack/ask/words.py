@@ -38,7 +38,8 @@ FILLING = frozenset(
     a an and any are at be best but can do does find fine fits for from get gives goes gpu gpus graphics card have
     how i if in install is it latest linux machine me need needs newest of ok okay on or please possible release run
     running runs still support supported supports that the there to together under use using version versions want
-    what which why will with work working works would you computer server laptop whats wont cant doesnt dont isnt
+    what which why will with work working works would you computer server laptop
+    dual parallel training whats wont cant doesnt dont isnt
     hows im ive did not am was says shows reports prints turing pascal volta ampere hopper newer older nvidia amd
     intel compatible env environment inside without no has
     """,
@@ -59,13 +60,17 @@ WAYS = {
 }
 WINDOWS = re.compile(r"win(?:dows)?-?(?:10|11)?", re.IGNORECASE)
 WSL = frozenset({"wsl", "wsl2", "wsl1"})
-OF_A_MAC = frozenset({"pro", "max", "ultra", "mini", "studio", "air", "silicon", "chip", "gpu", "metal", "mps"})
+OF_A_MAC = frozenset(
+    {"pro", "max", "ultra", "mini", "studio", "air", "silicon", "chip", "gpu", "metal", "mps", "backend"}
+)
 BRANDS = frozenset({"radeon", "amd", "geforce", "gtx", "ryzen"})  # before a number such as 780M, which is no size
 LONGEST_NAME = 4  # words in the name of a GPU, such as rtx 4070 ti super
 SMI = frozenset({"nvidia-smi", "smi", "nvidiasmi"})
 SERIES = 4  # digits of a card's number, such as 5090
 JOINED = 3  # words of one name, such as nvidia container toolkit
-OF_A_MACHINE = frozenset({"driver", "cuda", "gpu", "python"})  # without a version, the installed ones
+OF_A_MACHINE = frozenset(
+    {"driver", "cuda", "cuda-toolkit", "toolkit", "gpu", "python"}
+)  # without a version, the installed ones
 # The subject comes first, what it depends on later: a plan changes what comes first.
 LATER = {"cuda-toolkit": 1, "cudnn": 1, "nccl": 1, "nvidia-driver": 2, "gpu": 3}
 LAST = {"python": 4, "gcc": 4, "clang": 4, "linux-kernel": 4}
@@ -210,6 +215,7 @@ def _ground(words: Sequence[str]) -> tuple[str | None, str | None, list[str]]:
     system = machine = None
     left: list[str] = []
     before: str | None = None
+    mac = any(APPLE.fullmatch(one) for one in words)
     for word in words:
         plain, last, before = word.lower(), before, word.lower()
         if plain in WSL or (
@@ -218,7 +224,7 @@ def _ground(words: Sequence[str]) -> tuple[str | None, str | None, list[str]]:
             system = "wsl"
         elif plain in SYSTEMS or WINDOWS.fullmatch(plain):
             system = system if system == "wsl" else "windows" if WINDOWS.fullmatch(plain) else plain
-        elif system == "macos" and plain in OF_A_MAC:
+        elif mac and plain in OF_A_MAC:
             continue
         elif APPLE.fullmatch(word) and last != "tesla":
             system = "macos"

@@ -26,6 +26,7 @@ SHOWN = {
     ("host_compiler", "rules"): "a sentence for people",
     ("intel", "compute_runtime"): "what a release was built with, which is no lower limit",
     ("intel", "loaders"): "the specification of a loader limits nothing by itself",
+    ("distributions", "documented"): "what commands may name on a distribution: the tests of fixes hold them to it",
     ("intel", "sonames"): "names of oneAPI's libraries: for who writes a probe",
     ("jax", "checks"): "what JAX itself compares at its start; its message says so",
     ("libraries", "headers"): "macros that hold versions: for who writes a probe",

@@ -84,6 +84,10 @@ class Here:
     sure: bool = True
     cuda: CudaVersion | None = None
 
+    def __str__(self) -> str:
+        what = self.what.rpartition("/")[2]
+        return what if "CUDA" in what else f"{what} (CUDA {self.major})"
+
 
 def missing(facts: Facts, matrix: Matrix) -> tuple[Missing, ...]:
     """Return the CUDA and cuDNN libraries that were not found, each once; none if there is no GPU."""

@@ -58,8 +58,12 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _names(component: str, copy: Instance, loaded: bool, build: str) -> tuple[str, ...]:  # noqa: FBT001
-    """Return the distributions that a copy may be; for a library that a build loads, that of its CUDA version."""
-    major = number(copy.facts, "cuda_major") or build.removeprefix("cu")[:2] * build.startswith("cu1")
+    """Return the distributions that a copy may be; of a library that a build loads, the one typed alone.
+
+    An NCCL is that of the build's own CUDA: no row but METADATA states which one a build takes.
+    """
+    of_build = build.removeprefix("cu")[:2] if component == "nccl" and build.startswith("cu1") else ""
+    major = number(copy.facts, "cuda_major") or of_build
     if loaded:
         return (f"nvidia-{component}-cu{major}",) if major else ()
     return generated.DISTRIBUTIONS.get(component, (component,))
@@ -68,8 +72,6 @@ def _names(component: str, copy: Instance, loaded: bool, build: str) -> tuple[st
 def _loads(pinned: VersionRange, found: str) -> Kept:
     """Return the status of a library that pip refuses: a newer one of the same major works, older ones may not."""
     wanted, there = numbers(pinned.text.removeprefix("==")), numbers(found)
-    if wanted[: len(there)] == there:
-        return Kept.OK  # the minor alone was named
     return Kept.LIMITED if wanted and wanted[0] == there[0] and there > wanted else Kept.UNKNOWN
 
 

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.facts import EACH, schema
-from gpustack.matrix.spelling import SPELLED
 from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
+from gpustack.matrix.subjects.ranges import SPELLED
 from gpustack.model.reading import frozen, key
 from gpustack.model.report import Row
 from gpustack.model.rows import Stated
