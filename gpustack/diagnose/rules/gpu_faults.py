@@ -98,7 +98,7 @@ def _off_bus_finding(
     )
 
 
-ECC_SAID = ("ecc-uncorrectable", "ecc-count", "remap-failed", "ras-uncorrectable")
+ECC_SAID = ("ecc-uncorrectable", "ecc-count", "remap-failed", "remap-pending", "ras-uncorrectable")
 NONE = re.compile(r"\b(?:0|no|zero|without) (?:[a-z]+ )?(?:uncorrectable|uncorrected|double[- ]bit)", re.IGNORECASE)
 UNCORRECTED = (95, 64, 140, 48)
 CONTAINED = 94  # only the program that met it is harmed
