@@ -100,7 +100,10 @@ def grid(count: int) -> Iterator[Plan]:
     random.Random(SEED).shuffle(questions)  # noqa: S311 - a published order, no secret
     found = (one for question in questions for one in planned(*question))
     luck = random.Random(SEED)  # noqa: S311 - as above
-    yield from (replace(one, beside=luck.choice(BESIDES)) for one in itertools.islice(found, count))
+    for one in itertools.islice(found, count):
+        beside = luck.choice(BESIDES)
+        usual = one.python == "3.13" and "numpy<2" in beside  # NumPy 1 has no wheel for that Python
+        yield replace(one, beside=BESIDES[0] if usual else beside)
 
 
 def elsewhere(platform: str) -> Iterator[Plan]:
