@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gpustack.cli.fleet_pairs import Labels, pairs
-from gpustack.cli.options import Fail, Formats, Output, Plugins, Verbose
-from gpustack.cli.pseudonyms import Hidden, Pseudonyms
+from gpustack.cli.options import Fail, Formats, Hidden, Output, Plugins, Pseudonyms, Verbose
 from gpustack.cli.results import rendered, write
 from gpustack.errors import UsageError
 from gpustack.plugins import LOADED

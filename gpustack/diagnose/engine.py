@@ -187,7 +187,7 @@ def failed(rule: Callable[..., object], error: Exception) -> Unseen:
 
 
 def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:
-    """Give the findings with their causes; a consequence has no advice of its own and weighs no more than its cause."""
+    """Yield the findings with their causes; a consequence has no remedy and is no more severe than its cause."""
     by_key = {finding.key: finding for finding in findings}
     for finding in findings:
         cause = cause_of(finding, findings)

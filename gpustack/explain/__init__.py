@@ -16,12 +16,12 @@ from gpustack.explain import topics
 from gpustack.imports import messages
 from gpustack.imports.messages import mentioned
 from gpustack.imports.texts import take
-from gpustack.matrix.spelling import SUFFIX, cut, spellings, squash
 from gpustack.matrix.subjects.amd_intel import gfx_of
 from gpustack.matrix.subjects.candidates import index, tokens
 from gpustack.matrix.subjects.codes import FAMILIES, ClockReason, Number, clock_reasons, numbers
 from gpustack.matrix.subjects.gpus import capability_of
 from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.ranges import SUFFIX, cut, spellings, squash
 from gpustack.matrix.subjects.terms import layers, systems, terms
 from gpustack.model.facts import Facts, Layer
 from gpustack.model.matrix_answer import Explanation, Kind, Meaning

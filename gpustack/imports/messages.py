@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.imports.translations import english, originals
-from gpustack.matrix.spelling import squash
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.ranges import squash
 from gpustack.model.facts import Message, Strength
 
 if TYPE_CHECKING:

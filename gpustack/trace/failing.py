@@ -82,14 +82,14 @@ def _over(error: float, size: float) -> float:
     return error / size if size else error
 
 
-def wrong(check: Check, *, component: str = "gpu", layer: Layer = Layer.HARDWARE, where: str = "") -> Finding:
+def wrong(check: Check, *, component: str = "gpu", layer: Layer = Layer.HARDWARE) -> Finding:
     """Return the finding for a wrong result; no figure of such a run counts."""
     return Finding(
         id="trace-wrong-answer",
         severity=Severity.ERROR,
         layer=layer,
         component=component,
-        title=f"The model gives a wrong answer{where}",
+        title="The model gives a wrong answer",
         detail=f"{said(check)[:1].upper()}{said(check)[1:]}. The figures of this run do not count.",
         because=(
             Because(component=component, fact="relative error", value=max(check.error, check.largest), source="trace"),

@@ -32,7 +32,6 @@ NAMES = {
     7: "copied back and checked",
 }
 SHORT = 1e6  # bytes: a smaller copy measures its startup, not the link
-ON_THE_GPU = frozenset({2, 3, 4, 7})
 WITHOUT = {
     2: "copying over the link needs a GPU",
     3: "kernels, a CUDA graph and device memory need a GPU",

@@ -45,7 +45,10 @@ def test_a_tensorflow_before_2_3_has_ptx_of_each_architecture_and_2_3_of_the_new
         ("tensorflow==1.15.0", "sm_50", Compatibility.LIMITED),
         ("tensorflow==1.15.0", "T4", Compatibility.COMPATIBLE),
         ("tensorflow==2.3.0", "sm_50", Compatibility.INCOMPATIBLE),
-        ("tensorflow==2.3.0", "V100", Compatibility.LIMITED),
+        ("tensorflow==2.3.0", "V100", Compatibility.COMPATIBLE),
+        ("tensorflow==2.10.0", "sm_80", Compatibility.COMPATIBLE),  # compute_80 is machine code too
+        ("tensorflow==2.10.0", "sm_89", Compatibility.COMPATIBLE),
+        ("tensorflow==2.10.0", "sm_90", Compatibility.LIMITED),
     ):
         assert why(asked, gpu=gpu, python="3.7").verdict is verdict, (asked, gpu)
 

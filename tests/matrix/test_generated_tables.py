@@ -320,6 +320,14 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("numba==0.61.0",), {"glibc": "2.12"}, FAILS),
         (("xformers==0.0.30",), {"glibc": "2.27"}, FAILS),
         (("xformers==0.0.30",), {"glibc": "2.28"}, WORKS),
+        (("tensorflow-gpu==2.10.0",), {"python": "3.8", "machine": "aarch64"}, FAILS),
+        (("tensorflow==2.10.0",), {"python": "3.8", "machine": "aarch64"}, WORKS),
+        (("flash-attn-4==4.0.0b36",), {"python": "3.12"}, WORKS),  # it has pre-releases alone
+        (("tensorrt-llm==1.2.1",), {"python": "3.12t"}, UNKNOWN),  # a source archive: does it build without the GIL?
+        (("keras==3.15.1",), {"python": "3.10"}, FAILS),
+        (("cuda-python==13.4.4", "cuda-bindings==13.3.0"), {}, FAILS),
+        (("torch-tensorrt==2.13.0",), {"python": "3.14"}, FAILS),
+        (("nvidia-cuda-runtime==13.5.99",), {}, UNKNOWN),
         (("cupy-cuda12x==13.4.0",), {"python": "3.14"}, FAILS),
         (("cupy-cuda12x==13.4.0",), {"python": "3.13", "machine": "aarch64"}, WORKS),
         (("bitsandbytes==0.46.0",), {"python": "3.8"}, FAILS),

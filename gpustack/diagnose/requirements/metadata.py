@@ -1,4 +1,4 @@
-"""The contracts of what is asked about with the distributions beside it, as the METADATA of its wheels states them."""
+"""What releases that are asked about require of the distributions beside them, by their wheels' METADATA."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIBRARIES = frozenset({"cudnn", "nccl", "cublas", "tensorrt"})
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return what releases that are asked about require of what is beside them, by METADATA or by hand-made rows."""
+    """Return what releases that are asked about require of what is beside them, by METADATA or hand-made rows."""
     required = tuple(_required(facts, matrix))
     yield from required
     yield from _numpy(facts, matrix)
@@ -35,9 +35,9 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return what the METADATA of each release that is asked about requires of the distributions beside it.
+    """Return what each release that is asked about requires of the distributions beside it, by its METADATA.
 
-    A toolkit beside it is not the distribution cuda-toolkit, whose wheels come with the release.
+    A toolkit is not the distribution cuda-toolkit, whose wheels come with the release.
     """
     here, found = platform(facts) or "", [(one, copy) for one in facts.components for copy in one.instances]
     python = version(facts, "python")
@@ -70,13 +70,13 @@ def _names(component: str, copy: Instance, loaded: bool, build: str) -> tuple[st
 
 
 def _loads(pinned: VersionRange, found: str) -> Kept:
-    """Return what a library is that pip refuses: a newer one of the same major is taken, of an older nobody knows."""
+    """Return the status of a library that pip refuses: a newer one of the same major works, older ones may not."""
     wanted, there = numbers(pinned.text.removeprefix("==")), numbers(found)
     return Kept.LIMITED if wanted and wanted[0] == there[0] and there > wanted else Kept.UNKNOWN
 
 
 def _numpy(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return what a TensorFlow or CuPy requires of the NumPy beside it, where no METADATA of its wheels was read."""
+    """Return which NumPy a TensorFlow or CuPy requires, if no METADATA of its wheels was read."""
     for component, other in product(("tensorflow", "cupy", *generated.DISTRIBUTIONS["cupy"]), copies(facts, "numpy")):
         for copy in filter(asked, copies(facts, component)):
             read = any(one.requires for one in generated.named(matrix, component, copy.version or ""))
@@ -97,7 +97,7 @@ def _by_hand(component: str, copy: Instance, facts: Facts, matrix: Matrix) -> tu
 
 
 def _parts(required: Container[str], facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how the parts of one JAX go together where no METADATA says it: of one version, none newer than jax."""
+    """Return whether JAX's parts fit where no METADATA says it: same version, and none newer than jax."""
     beside = [one for one in facts.components if generated.parted("jax", one.id) and one.id not in required]
     for copy, one in product(copies(facts, "jax"), beside):
         newer = numbers(one.version)[:3] > numbers(copy.version)[:3]

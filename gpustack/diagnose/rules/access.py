@@ -140,7 +140,7 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
 
 
 def _seen(facts: Facts) -> Iterator[Finding]:
-    """Give the finding where this login may not use the nodes of AMD's GPUs: asked of the system, whatever the mode."""
+    """Yield the finding if this login cannot open the nodes of AMD's GPUs, as the system answers."""
     shut = amd.closed(facts)
     if shut and amd.computing(facts):
         grave = (amd.cards(facts) or amd.wanted(facts)) and not amd.ready(facts)
@@ -205,7 +205,7 @@ def _shut_out(facts: Facts) -> bool:
 
 
 def _in_neither(facts: Facts) -> bool:
-    """Tell whether the user's own groups are told, a program of AMD's or Intel's fails, and no usual group is there."""
+    """Return whether the user's groups are known and include no usual one, and an AMD or Intel program fails."""
     held = texts(told(facts, "user"), "groups")
     spoken = heard(facts, "rocm-named", "rocm-tool-named", *FAILS[1:]) or bool(text(told(facts, "rocm"), "version"))
     return bool(held) and spoken and not {"root", *USUAL} & {*held}

@@ -199,6 +199,7 @@ PARTS = re.compile(
     r"flash|attention|fp8|hipblaslt|triton|composable|aotriton|miopen|warning|experimental", re.IGNORECASE
 )
 WHOLE = re.compile(r"supported by (?:this |the |your )?(?:ROCm|HIP|PyTorch|build)", re.IGNORECASE)
+AS_CUDA = ("no-kernel-image", "invalid-device-function")  # what llama.cpp prints as errors of CUDA
 GFX_FAILS = ("gpu-unused-said", "cuda-available-false", "crash-said")
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 # Where no row names an override: the first target of each family, as AMD numbers them.
@@ -240,6 +241,7 @@ def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         (complaints and copies(facts, "amd-gpu") and not _of_others(facts))
         or (not overridden and (listed or (gfx and _left_alone(facts, matrix, gfx))))
         or (heard(facts, "gfx-override-said") and copies(facts, "amd-gpu"))
+        or (amd.alone(facts) and heard(facts, *AS_CUDA))
     ):
         yield _finding(facts, matrix, gfx, Confidence.LIKELY)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.machine import amd
 from gpustack.diagnose.machine.frameworks import (
     because_torch,
     capability,
@@ -89,6 +90,8 @@ def _complaints(facts: Facts) -> bool:
 
     PyTorch prints what it has code for only where the GPU needs other code, so that list alone is a complaint as well.
     """
+    if amd.alone(facts):
+        return False
     named = [one.line for one in said(facts, "ggml-kernel-needs")]  # the build has code for this GPU, that kernel none
     return any("HIP" not in one.line and one.line not in named for one in said(facts, *COMPLAINTS)) or _lists_others(
         facts

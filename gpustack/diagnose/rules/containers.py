@@ -196,7 +196,7 @@ def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 
 def _snap_fix(*, named: bool) -> Fix:
-    """Give how the snap is taken away, which takes all that Docker holds with it; only a look where it may be none."""
+    """Return how to remove the snap, which deletes all that Docker holds; only a check if it may not be a snap."""
     if not named:
         return fixes.advice(
             "Check whether Docker is a snap; if so, replace it with Docker's own packages.",

@@ -49,7 +49,7 @@ from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import Command, requirement, sh
 from gpustack.model.facts import Component, Layer, Status, once, product
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -250,7 +250,7 @@ NEEDED = AROUND | {*FRAMEWORKS, "tensorflow"}  # of no maker of GPUs
 # How a process ends that asks a broken library, and what the loader says of a file that is none.
 DIED = re.compile(
     r"(?:was )?killed by |(?:gave )?no answer in |ended with (?:exit )?code |printed |closed its output"
-    r"|still there after|the time was up|it was interrupted|.*could (?:not )?be started"
+    r"|still there after|the time was up|(?:it|gpustack) was interrupted|.*could (?:not )?be started"
     r"|.*(?:invalid ELF header|file too short|wrong ELF class|undefined symbol|Is a directory"
     r"|cannot read file data|cannot open shared object file: Too many|ELF load command)"
 )
@@ -370,7 +370,7 @@ def _unseen_finding(seen: Component, name: str, why: str) -> Finding:
         component=seen.id,
         title=f"{shown} could not be examined: {why}",
         because=(Because(component=seen.id, fact="status", value=seen.status.value, source=seen.source),),
-        fix=_stuck() if DIED.match(why) or not _around(seen) else _at_fault(),
+        fix=AGAIN if "was interrupted" in why else STUCK if DIED.match(why) or not _around(seen) else UNREADABLE,
     )
 
 
@@ -380,19 +380,16 @@ def _explained(seen: Component) -> bool:
     return seen.id != "nvlink" and any(told)
 
 
-def _stuck() -> Fix:
-    return fixes.advice(
-        "Read what the kernel says, and look for processes that wait in it.",
-        sh("sudo dmesg | grep -iE 'nvrm|xid|hung task'"),
-        sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
-        verify=sh("gpustack doctor"),
-    )
-
-
-def _at_fault() -> Fix:
-    return fixes.advice(
-        "Its probe found something that it cannot read. If that is damaged, reinstall it; otherwise report this "
-        "with a snapshot.",
-        sh("gpustack snapshot"),
-        verify=sh("gpustack doctor"),
-    )
+AGAIN = fixes.advice("Run gpustack again, and let it finish.", verify=sh("gpustack doctor"))
+STUCK = fixes.advice(
+    "Read what the kernel says, and look for processes that wait in it.",
+    sh("sudo dmesg | grep -iE 'nvrm|xid|hung task'"),
+    sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
+    verify=sh("gpustack doctor"),
+)
+UNREADABLE = fixes.advice(
+    "Its probe found something that it cannot read. If that is damaged, reinstall it; otherwise report this "
+    "with a snapshot.",
+    sh("gpustack snapshot"),
+    verify=sh("gpustack doctor"),
+)

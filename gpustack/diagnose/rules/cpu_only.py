@@ -146,7 +146,7 @@ WORDS_KINDS = {"XPU": "xpu", "HIP": "rocm", "ROCm": "rocm"}
 def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return the PyTorch of which only the index that it came from, or another kind of GPU that it lacks, is known."""
     complaints = said(facts, "torch-not-compiled-cuda", "torch-cpu-only")
-    complaints = complaints or _usual_on_windows(facts)
+    complaints = complaints or _named_so(facts) or _usual_on_windows(facts)
     what = next((one.values["what"] for one in complaints if one.values.get("what")), "CUDA")
     build = torch(facts)
     amd = build is not None and build.accelerator == "rocm"
@@ -158,6 +158,13 @@ def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             _torch_fix(facts, matrix, what),
             detail=f"PyTorch itself reports that it was not compiled with {what}; GPU and driver are not at fault.",
         )
+
+
+def _named_so(facts: Facts) -> tuple[Message, ...]:
+    """Return the sentences that call this PyTorch a CPU build, if the GPU is unused or known."""
+    build = torch(facts)
+    other = build is not None and (build.cuda is not None or build.accelerator not in {"cpu", None})
+    return said(facts, "cpu-build-said") if not other and (gpu_unused(facts) or gpus(facts)) else ()
 
 
 def _usual_on_windows(facts: Facts) -> tuple[Message, ...]:
@@ -294,7 +301,7 @@ def _unfit(build: Build, facts: Facts) -> bool:
 
 
 def _cards(facts: Facts) -> bool:
-    """Tell whether a card of AMD's or Intel's is here that computes; those in a processor are no reason for a build."""
+    """Return whether there is a discrete AMD or Intel GPU that can compute; integrated ones do not count."""
     return bool(amd_cards(facts) or discrete(facts))
 
 

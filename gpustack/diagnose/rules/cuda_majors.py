@@ -89,9 +89,10 @@ def _mixed(wanted: Sequence[Missing], major: int, what: str, here: Sequence[Here
     other = install(facts, matrix, major, *(one.soname for one in wanted[:1]))
     build = f"Install the program's build for {f'CUDA {here[0].major}' if here else 'the installed CUDA'}."
     build = _build_for(here[0].major, facts, matrix) if ort and here else build
+    text = f"Or {other.text[:1].lower()}{other.text[1:]}"
     return cuda_major_mixed.finding(
         component=wanted[0].library if wanted else None,
-        title=f"{name} needs {what}, " + (f"but {_shown(here[0])} is installed" if here else "which is not installed"),
+        title=f"{name} needs {what}, " + (f"but {here[0]} is installed" if here else "which is not installed"),
         detail=f"Not found: {', '.join(one.soname for one in wanted)}. {ALONE}" if wanted else ALONE,
         confidence=Confidence.CERTAIN if wanted and any(one.sure for one in here) else Confidence.LIKELY,
         because=(
@@ -100,15 +101,8 @@ def _mixed(wanted: Sequence[Missing], major: int, what: str, here: Sequence[Here
             *(one.because for one in here[:3]),
         ),
         row=release.row if release else None,
-        fix=fixes.advice(
-            f"{build} Otherwise: {other.text}", *other.commands, verify=PROVIDERS if ort else other.verify
-        ),
+        fix=fixes.advice(f"{build} {text}", *other.commands, verify=PROVIDERS if ort else other.verify),
     )
-
-
-def _shown(one: Here) -> str:
-    what = one.what.rpartition("/")[2]
-    return what if "CUDA" in what else f"{what} (CUDA {one.major})"
 
 
 def _taken_instead(facts: Facts, matrix: Matrix) -> Iterator[Finding]:

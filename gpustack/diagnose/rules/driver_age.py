@@ -100,6 +100,12 @@ def _is_toolkit(held: object) -> bool:
     return not (isinstance(held, dict) and held.get("whose") == "driver")
 
 
+def _paddle(facts: Facts, matrix: Matrix) -> bool:
+    """Return whether PaddlePaddle, which names no reason, sees no GPU, and a CUDA here is too new for the driver."""
+    newer = (driver_fit(cuda, facts, matrix).kept is Kept.BROKEN for cuda in _seen(facts))
+    return heard(facts, "paddle-no-gpu") and any(newer)
+
+
 def _named(facts: Facts) -> bool:
     """Return whether a program names a driver release, and this one is older."""
     if any("found" in one.values for one in said(facts, "driver-older-than-needed")):
@@ -150,7 +156,7 @@ def driver_too_old_for_cuda_build(facts: Facts, matrix: Matrix) -> Iterator[Find
         # A build that is only thought to be the usual one is a guess until a program complains.
         guessed = text(build.copy.facts, "build_from") is not None
         yield replace(found, confidence=Confidence.LIKELY if guessed and not complained(facts) else Confidence.CERTAIN)
-    if not too_new and complained(facts):
+    if not too_new and (complained(facts) or _paddle(facts, matrix)):
         yield _complaint(facts, matrix)
     if nvidia_here(facts):
         yield from _toolkit(facts, matrix)
@@ -299,7 +305,7 @@ def ptx_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _made_with(facts: Facts, matrix: Matrix) -> CudaVersion | None:
-    """Give the CUDA version of the code: by the PTX version that it names, else by a toolkit newer than the driver."""
+    """Return the CUDA version of the code: by its PTX version, else by a toolkit newer than the driver."""
     needs, highest = _ptx(facts, "needs"), naming.cuda_of_driver(facts, matrix)
     if needs:
         return min((one.cuda for one in toolkits.targets(matrix) if one.ptx >= needs), default=None)

@@ -177,6 +177,7 @@ BAR_FAILS = (
     "no-nvidia-gpu",
     "gpu-lost",
     "module-out-said",
+    "ze-no-devices",
 )
 HELPED = re.compile(
     r"4G[^.;]{0,40}\b(?:fix|solv|help|work)\w*|4G[^.]{0,40}\b(?:enabl|turn|switch)\w+[^.]{0,24}\b(?:works?|worked|fixe[sd]|helps|helped|solve[sd])\b|\b(?:fix|solv|help)\w*[^.;]{0,40}4G",
@@ -196,7 +197,7 @@ def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     invalid = said(facts, "bar-invalid")
     large = tuple(one for one in said(facts, "bar-no-space") if _large(one))
-    setting = tuple(one for one in said(facts, "bios-above-4g") if _decides(one))
+    setting = (*(one for one in said(facts, "bios-above-4g") if _decides(one)), *said(facts, "bar-small-said"))
     settled = setting if heard(facts, *BAR_FAILS) else tuple(one for one in setting if HELPED.search(one.line))
     if works(facts) or not (invalid or large or settled):
         return

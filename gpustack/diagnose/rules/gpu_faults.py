@@ -98,7 +98,7 @@ def _off_bus_finding(
     )
 
 
-ECC_SAID = ("ecc-uncorrectable", "ecc-count", "remap-failed", "ras-uncorrectable")
+ECC_SAID = ("ecc-uncorrectable", "ecc-count", "remap-failed", "remap-pending", "ras-uncorrectable")
 NONE = re.compile(r"\b(?:0|no|zero|without) (?:[a-z]+ )?(?:uncorrectable|uncorrected|double[- ]bit)", re.IGNORECASE)
 UNCORRECTED = (95, 64, 140, 48)
 CONTAINED = 94  # only the program that met it is harmed
@@ -361,7 +361,7 @@ def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding
 
 
 def _state(facts: Facts) -> str:
-    """Say whether the fabric manager runs; where nobody looked, what such a machine has as a rule."""
+    """Return whether the fabric manager runs, in words; if unknown, what is usual on such a machine."""
     runs = flag(told(facts, MANAGER), "running")
     if runs:
         return "runs and has not joined the GPUs"

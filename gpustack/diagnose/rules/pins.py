@@ -149,7 +149,7 @@ def _outside(versions: str, version: Version) -> bool:
 
 
 def _hurts(other: str, versions: str, version: Version) -> bool:
-    """Tell whether a violation does harm: libraries of NVIDIA and transformers keep to what came before, when newer."""
+    """Return whether a violation does harm: newer NVIDIA libraries and transformers stay compatible."""
     if not other.startswith(("nvidia-", "cuda-", "tensorrt")) and other != BOUND_TO_SERVERS:
         return True
     floors = [one for one in ranges.specifiers(versions) if one.operator in {"==", ">=", "~="}]

@@ -124,7 +124,7 @@ def _install(facts: Facts) -> Fix:
 
 
 def _opencl_alone(facts: Facts) -> str | None:
-    """Give the package of OpenCL for Intel's GPUs, where packages were listed and none of Level Zero is among them."""
+    """Return the OpenCL package for Intel's GPUs if packages were listed and none is Level Zero's."""
     packages = table(told(facts, "system-packages"), "packages")
     found = next((f"{name} {packages[name]}" for name in OPENCL if name in packages), None)
     return None if any(HALVES.search(name) for name in packages) else found

@@ -44,7 +44,7 @@ FAILS = (
 
 
 def _linux_driver(facts: Facts) -> bool:
-    """Tell whether a driver for Linux was installed inside WSL, so that what it brings is used instead of Windows'."""
+    """Return whether a Linux driver was installed inside WSL, so that its files are used instead of Windows'."""
     package = heard(facts, "linux-driver-package") or text(told(facts, DRIVER), "package") is not None
     if heard(facts, BLOCKED):
         return facts.host.wsl or package or not facts.host.os

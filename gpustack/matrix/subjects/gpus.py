@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import rows_of
@@ -131,14 +130,6 @@ class JetsonTorch(Stated):
 
     def __str__(self) -> str:
         return f"NVIDIA's PyTorch {' '.join(self.torch)} for JetPack {self.jetpacks}, Python {self.python}"
-
-
-class Side(str, Enum):
-    """Which side of the value is bad."""
-
-    ABOVE = "above"
-    AT_LEAST = "at-least"
-    BELOW = "below"
 
 
 product_lines = rows_of("gpus", "products", ProductLine)  # every line of products, oldest architecture first

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.facts import EACH, schema
-from gpustack.matrix.spelling import SPELLED
 from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
+from gpustack.matrix.subjects.ranges import SPELLED
 from gpustack.model.reading import frozen, key
 from gpustack.model.report import Row
 from gpustack.model.rows import Stated
@@ -219,13 +219,17 @@ class Words(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Meaning(Stated):
-    """A thing in a state, and the kind of message that says the same, ``unless`` or ``only`` where a line has words."""
+    """A thing in a state, and the kind of message that says the same, ``unless`` or ``only`` where a line has words.
+
+    ``despite`` names the words that void any other meaning, but not this one: a cure that works names the fault.
+    """
 
     thing: str
     state: str
     message: str
     unless: str | None = None
     only: str | None = None
+    despite: str | None = None
 
     def fits(self, line: str) -> bool:
         """Return whether nothing in a line gives it another meaning."""

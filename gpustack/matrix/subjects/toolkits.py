@@ -138,11 +138,6 @@ def releases(matrix: Matrix) -> tuple[Release, ...]:
     return tuple(sorted(made, key=lambda one: numbers(one.version)))
 
 
-def release_of(matrix: Matrix, version: str) -> Release | None:
-    """Return one release by its full version (12.8.1), or None if the matrix does not know it."""
-    return next((one for one in releases(matrix) if one.version == version), None)
-
-
 # The floor of every CUDA major that has minor-version compatibility, newest first.
 floors = rows_of("cuda_driver", "families", Floor)
 targets = rows_of("arch", "targets", Target)  # what every minor version of the toolkit compiles for, oldest first
