@@ -119,6 +119,7 @@ def planned(subject: str, driver: str, gpu: str, python: str, *, platform: str =
     """Yield the plan that is advised first, as far as a Python package is part of it."""
     answer = answering.plan([subject], Given(driver=driver, gpu=gpu, python=python, **given), None, MATRIX)
     for one in answer.alternatives[:1]:
+        platform = LINUX if one.kind is Change.SYSTEM else platform  # typed in the Linux of WSL
         for command in one.commands:
             if " -m pip install " in command and one.kind is not Change.PYTHON:
                 yield Plan(subject=subject, driver=driver, gpu=gpu, python=python, command=command, platform=platform)
