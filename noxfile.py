@@ -89,9 +89,10 @@ def matrix(session: nox.Session) -> None:
     """Make the generated tables again from the package index, print what they cover, and ask at random and by tests."""
     session.install("-c", "constraints.txt", "-e", ".[bench,dev]", "pip>=25.3")
     Path("dist").mkdir(exist_ok=True)
+    named = [one for one in session.posargs if one != "all"]
     session.run("python", "-m", "tools.matrix", *session.posargs)
-    session.run("python", "-m", "tools.matrix", "coverage")
-    session.run("python", "-m", "tools.matrix", "spot", "--most", "50")
+    session.run("python", "-m", "tools.matrix", "coverage", *named, "--kept", "--record", "tests/matrix/covered.csv")
+    session.run("python", "-m", "tools.matrix", "spot", *named, "--kept", "--most", "50")
     session.run("python", "-m", "tools.matrix", "bundle", "dist/gpustack-data.zip")
     session.run("python", "-m", "tools.matrix", "page", "dist/matrix.html")
     session.run("pytest", "-n", "auto", "tests/matrix")

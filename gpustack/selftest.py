@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack import __version__, plugins
+from gpustack import plugins
 from gpustack.collect.catalogue import question
 from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
@@ -18,7 +18,6 @@ from gpustack.diagnose.rulebook import ids
 from gpustack.errors import BrokenError, InputError
 from gpustack.model.facts import Status
 from gpustack.model.matrix_answer import Part, Proof, SelfTest
-from gpustack.model.report import Tool
 from gpustack.snapshots import SCHEMA, take
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def prove(matrix: Matrix, door: Door | None = None) -> SelfTest:
     begun = door.now()
     proofs = (*rules(matrix, sick_facts()), *guards(door))
     return SelfTest(
-        tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
+        tool=matrix.tool,
         held=all(proof.held for proof in proofs),
         proofs=proofs,
         seconds=round(door.now() - begun, 3),

@@ -1,11 +1,11 @@
-"""What it costs to take memory from the device's pool and to give it back, in the order of a stream.
+"""The cost of allocating memory from the device's pool and freeing it, in stream order.
 
 id            unit   formula
 alloc.async   µs     (seconds of 2 N pairs - seconds of N) / N, less Python's own part
 
 A pair is cuMemAllocAsync of 1 MiB and cuMemFreeAsync, called in a loop that runs in C, with arguments made beforehand;
-what Python adds is measured apart and taken off. It is the host's work: the pool keeps what it has. The check writes
-random bits to memory taken so, and reads them back.
+Python's own overhead is measured separately and subtracted. This is host work: the pool keeps its memory. The check
+writes random bits to memory allocated this way, and reads them back.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 SIZE = 1 << 20
 PAIRS = 2048
-BUDGET = 0.4  # what the host does wavers, and more samples hardly help
+BUDGET = 0.4  # host work varies, and more samples hardly help
 
 
 @contextmanager
 def pool(lab: Lab) -> Iterator[list[Job]]:
-    """Return the pair of an allocation and its return."""
+    """Return the pair of an allocation and its release."""
     size = lab.room(SIZE)
     calls = lab.allocations(size)
 

@@ -77,7 +77,7 @@ class Deal(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The way in words."""
+        """A description of the access."""
         whose = "a slice of its own a block" if self.own else "slices shared"
         flight = f"{self.loads} x 16 bytes in flight a thread, {self.threads} threads"
         return f"{self.size / 2**20:.1f} MiB, {flight}, {whose}"

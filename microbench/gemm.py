@@ -10,9 +10,9 @@ gemm.fp8    TFLOP/s   2 m n k / seconds     E4M3, one scale each; fp32, kept in 
 gemm.int8   TFLOP/s   2 m n k / seconds     int8; int32; int32
 gemm.fp4    TFLOP/s   2 m n k / seconds     E2M1 with an E4M3 scale for 16 (NVFP4); fp32; bf16
 
-These are burst figures: trains of 8 ms with rests between, so that the power limit has no time to lower the clock.
-With ``--sustain`` the work then goes on without rest. The shapes are whole waves: tiles of 128 x 256 on every
-multiprocessor. The operands are random, since zeros need less power and would flatter: numbers of a normal
+These are burst figures: trains of 8 ms with rests between, so that the power limit has no time to lower the clock. With
+``--sustain`` the work then goes on without rest. The shapes are whole waves: tiles of 128 x 256 on every
+multiprocessor. The operands are random, since zeros need less power and would flatter the result: numbers of a normal
 distribution, int8 and fp4 uniform over all their codes. The scales of fp4 are all one. Where A and B together could
 stay in the L2 cache, the runs go round several of them. Some entries of D are compared with the same sums in float64.
 """
@@ -192,7 +192,7 @@ def _jobs(bench: Bench, sizes: tuple[int, int, int], most: int) -> Iterator[Job]
 
 
 def _blank(bench: Bench) -> None:
-    """Put zeros instead of all operands."""
+    """Replace all operands with zeros."""
     for pair in bench.sets:
         for memory in pair:
             bench.lab.clear(memory)

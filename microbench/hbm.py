@@ -1,4 +1,4 @@
-"""The GPU's own memory: how fast it is read, written, copied and computed on when the caches do not help.
+"""The GPU's own memory: how fast it is read, written, copied and computed on without help of the caches.
 
 id          unit   formula
 hbm.read    GB/s   bytes read / seconds

@@ -1,14 +1,14 @@
-"""What it costs to start work: a kernel that does nothing, launched by itself and as a node of a graph.
+"""The cost of starting work: a kernel that does nothing, launched by itself and as a node of a graph.
 
 id              unit   formula
 launch.kernel   µs     (seconds of 2 N launches - seconds of N) / N, less Python's own part
 launch.graph    µs     (seconds of 2 R replays - seconds of R) / (R x nodes replayed)
 
-Each launch depends on the one before, all in one stream. The driver's own functions are called, in a loop that runs in
+Each launch depends on the one before, all in one stream. The driver's own functions are called in a loop that runs in
 C, with arguments made beforehand; what Python adds to a call is measured by the same loop over a function that does
-nothing, taken off, and told. The GPU's own part of a launch is that of launches that lay ready behind the gate; what is
-dearer, the host's part or the GPU's, is the figure. Several graphs alike are replayed in turn, since where one lies
-decides a part of what it costs. Every launch of the check counts itself.
+nothing, subtracted, and reported. The GPU's own part is that of launches queued behind the gate; the figure is the
+larger of the host's part and the GPU's. Several equal graphs are replayed in turn, since a graph's place in memory
+affects its cost. Every launch of the check counts itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUEUED = 400  # behind the gate
 NODES = 1024
 GRAPHS = 4
 REPLAYS = 4  # of each graph
-BUDGET = 0.4  # what the host does wavers, and more samples hardly help
+BUDGET = 0.4  # host work varies, and more samples hardly help
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What training and serving need between GPUs at every step, by the NCCL that a framework would load.
+"""The collectives that training and serving use at every step, by the NCCL that a framework would load.
 
 id                    unit   formula, for n GPUs: nccl-tests' bus bandwidth
 nccl.all_reduce       GB/s   bytes of the largest sum / seconds x 2 (n - 1) / n
@@ -8,7 +8,7 @@ nccl.all_to_all       GB/s   bytes that each has / seconds x (n - 1) / n
 nccl.send_recv        GB/s   bytes that each sends to the next / seconds
 
 Numbers of 32 bits are added up, from one memory into another, 4 GiB on each GPU or what a quarter of the free memory
-holds; beside that a few smaller sizes, of which the method tells time and bandwidth. A train of sums lies behind the
+holds; beside that a few smaller sizes, whose time and bandwidth are in the method. A train of sums lies behind the
 gate of the first GPU; the kernels of the others wait in theirs until it comes. The numbers are whole ones, so that
 their sum is exact in any order: each GPU's result is counted through on the first GPU before and after the timing.
 NVLink multicast (NCCL_NVLS_ENABLE) is off unless the user has set the variable.
@@ -70,7 +70,7 @@ def collective(lab: Lab, company: Sequence[int], *, work: str, share: float) -> 
 
 
 def _fill(lab: Lab, all_: Gathering, buffers: Sequence[tuple[Memory, Memory]]) -> None:
-    """Put other numbers on each GPU: they are made on the first one, whose own come last."""
+    """Write different numbers to each GPU: they are made on the first one, whose own come last."""
     source = buffers[0][0]
     for place in reversed(range(len(buffers))):
         _run(lab, "fill_whole", source, place)
@@ -119,7 +119,7 @@ def _scattered(lab: Lab, all_: Gathering, buffers: Sequence[tuple[Memory, Memory
 
 
 def _gathered(lab: Lab, all_: Gathering, buffers: Sequence[tuple[Memory, Memory]], scratch: Memory) -> str | None:
-    """Gather parts of the same numbers: everybody must have those numbers again."""
+    """Gather parts of the same numbers: every GPU must have those numbers again."""
     source = buffers[0][0]
     for own, _ in buffers[1:]:
         all_.fetch(own, source)

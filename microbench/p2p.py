@@ -1,4 +1,4 @@
-"""The way from one GPU to another: copies by their copy engines, and how long a read of the other's memory takes.
+"""The path from one GPU to another: copies by their copy engines, and how long a read of the other's memory takes.
 
 id              unit   formula
 p2p.bandwidth   GB/s   bytes that the first GPU's copy engine writes into the second GPU's memory / seconds
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpustack.bench.lab import Job, Lab
 
 SIZE, SHARE = 512 << 20, 256 << 20
-STEP, LARGEST_PART = 1 << 16, 4  # what a site gives room for is a quarter of what is free
+STEP, LARGEST_PART = 1 << 16, 4  # a quarter of what is free is used
 RING = 2 << 20
 LINE = 128
 WORD = 8

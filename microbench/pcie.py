@@ -15,9 +15,9 @@ pcie.latency        ns     seconds of a chain of reads of pinned host memory by 
 One buffer of 128 MiB is copied again and again (in both directions, one each); a train of copies lies behind the gate,
 so the engine never waits for the host. The checksum of what arrived is compared with that of what was sent.
 In both directions at once, one start is common to both; each is timed while the other goes on, and the figure is their
-sum, with each direction's beside it. Copies of memory that is not pinned have no gate, since the host has a part in
-them. The chain of reads is one random ring through 2 MiB, a read a line; where it must end is known. It lies in several
-memories, which are read in turn, since where one lies decides a part of the time.
+sum, with each direction's beside it. Copies of memory that is not pinned have no gate, since the host takes part in
+them. The chain of reads is one random ring through 2 MiB, one read for each line; where it must end is known. It is
+made in several buffers, which are read in turn, since a buffer's place in memory affects the time.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ LINE = 128
 WORD = 8
 READS = 2048
 RINGS = 8
-BUDGET = 0.4  # what the host does wavers, and more samples hardly help
-LONG = 3.0  # seconds: both ways at once wander by a percent for the first second
+BUDGET = 0.4  # host work varies, and more samples hardly help
+LONG = 3.0  # seconds: both directions at once vary by a percent during the first second
 
 
 @contextmanager

@@ -1,10 +1,10 @@
-"""What one multiprocessor's tensor cores do in a clock: the rate that no clock, memory or library has a say in.
+"""What one multiprocessor's tensor cores do in a clock: the rate, independent of clock, memory and library.
 
-No benchmark of its own: under a millisecond before the matrix products, so that their ceiling is that of the part at
-hand, of which some are made with half the rate of their architecture, or less. FLOP (or integer operations) a clock and
-multiprocessor = warps x products x 2 m n k / cycles. A rate is kept only if every sum came out right.
+Not a benchmark: it runs for under a millisecond before the matrix products, so that their ceiling is that of this very
+chip; some have half the rate of their architecture, or less. FLOP (or integer operations) a clock and multiprocessor =
+warps x products x 2 m n k / cycles. A rate is kept only if every sum came out right.
 
-On Hopper mma.sync reaches a part of the rate alone; its own wgmma, where it was compiled here, reaches all.
+On Hopper mma.sync reaches only a part of the rate; its own wgmma, where it was compiled here, reaches all.
 """
 
 from __future__ import annotations

@@ -2,17 +2,17 @@
 
 What follows on the command line is a list of ids from ``catalogue.json`` (none: all that suit this Python), or one JSON
 object ``{"rows": […], "deep": false, "root": "/", "seconds": 5}``, which is how gpustack asks; a trial (``deep``) says
-its steps too where ``"steps": true`` wants them (``{"at": ID, "step": "compile"}``); an unpacked image has
-``"image": {"environ": {…}, "interpreter": {…}}`` beside its root, and is read alone (``inert.py``). Every probe is
-announced (``{"at": ID}``) before it runs, so that whoever waits knows which one hung. Answers go to a private copy of
+its steps too where ``"steps": true`` wants them (``{"at": ID, "step": "compile"}``); an unpacked image has ``"image":
+{"environ": {…}, "interpreter": {…}}`` beside its root, and is read alone (``inert.py``). Every probe is announced
+(``{"at": ID}``) before it runs, so that the waiting process knows which one hung. Answers go to a private copy of
 standard output; whatever a library prints goes to standard error. Standard library and Python 3.8 syntax only.
 """
 
 import os
 import sys
 
-# A target's Python finds what PYTHONPATH names before its own library: a json.py there is not meant for us. So its own
-# library comes first here; the order of all else, by which a framework is found, stays.
+# A target's Python searches PYTHONPATH before its own library, and a json.py there must not be imported here. So its
+# library is moved to the front; the order of everything else, which decides which framework is found, stays.
 STANDARD = os.path.dirname(os.__file__)
 sys.path.sort(key=lambda entry: entry not in (STANDARD, os.path.join(STANDARD, "lib-dynload")))
 

@@ -87,7 +87,7 @@ def numbers(text: str) -> "Dict[str, int]":
 
 
 def target(version: int) -> "Optional[str]":
-    """Return a target by KFD's number: 90402 is gfx942, 90010 is gfx90a, 110001 is gfx1101; None if it is none."""
+    """Return a target by KFD's number: 90402 is gfx942, 90010 is gfx90a, 110001 is gfx1101; None if it is not one."""
     major, minor, step = version // 10000, version // 100 % 100, version % 100
     sane = 7 <= major < 100 and minor < 16 and step < 16  # noqa: PLR2004 - two decimal digits hold one of hexadecimal
     return "gfx%d%x%x" % (major, minor, step) if sane else None

@@ -18,7 +18,7 @@ LIMIT = 1 << 20
 SOON = 0.3
 STAYS = -9
 MOMENT = 0.05
-HOPE = 0.5  # share of the time: for so long, starting is retried while the system has no room
+HOPE = 0.5  # share of the time: for how long starting is retried while the system has no room
 PDEATHSIG = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
@@ -67,9 +67,9 @@ def quiet() -> int:
 
 
 def bind(parent: int) -> None:
-    """Have the kernel end this process with the one that started it: whoever waits for it may be killed himself.
+    """Have the kernel end this process when its parent ends, which may itself be killed.
 
-    Where that has happened before the kernel was asked, there is nobody left to answer.
+    If that happened before the kernel was asked, there is no process left to answer to.
     """
     try:
         ctypes.CDLL(None).prctl(PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
@@ -80,7 +80,7 @@ def bind(parent: int) -> None:
 
 
 def _lives(process: int) -> bool:
-    """Return whether a process exists: a script may be between it and this one."""
+    """Return whether a process exists: a script may stand between the two."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -14,6 +14,6 @@ def output(host: "Host", *argv: str, seconds: "Optional[float]" = None) -> str:
     """Return a command's output, or nothing if it is missing, too slow or not a program; the log says which."""
     try:
         said = host.run(*argv, seconds=seconds)
-    except OSError:  # TimeoutError is one; the host has noted it
+    except OSError:  # TimeoutError is an OSError; the host has logged it
         return ""
     return said["out"] if said else ""

@@ -1,4 +1,4 @@
-"""What is printed while something is at work, below Python too: some tell of what fails on standard error alone."""
+"""What is printed while something runs, also by C code: some libraries report failures only on standard error."""
 
 import os
 import sys
@@ -12,13 +12,13 @@ TEXT = 1 << 16
 
 
 def heard(work: "Callable[[], Any]", lines: "List[str]") -> "Any":
-    """Return what the work gives; what it prints, below Python too, goes to the lines.
+    """Return the result of the work; what it prints, also from C code, is appended to the lines.
 
     A provider that cannot be loaded is reported on standard error alone.
     """
     try:
         paper = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the with below, which may not hold this error
-    except OSError:  # nowhere to write: better unheard than not done
+    except OSError:  # nowhere to write: lost output is better than a failed trial
         return work()
     with paper:
         _flush()
@@ -38,6 +38,6 @@ def heard(work: "Callable[[], Any]", lines: "List[str]") -> "Any":
 
 
 def _flush() -> None:
-    """Write out what Python holds back."""
+    """Flush Python's buffers."""
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,6 +1,6 @@
-"""The only door between a probe and the outside: read, run, env, glob, library. It logs what was examined.
+"""The only interface between a probe and the machine: read, run, env, glob, library. It logs what was examined.
 
-Standard library and Python 3.8 syntax, since it runs in other people's Pythons. Everything has a bound: a file is read
+Standard library and Python 3.8 syntax, since it runs in other people's Pythons. Everything is bounded: a file is read
 up to a limit and never waited for, a command is killed when its time is up, a library's copy is loaded in a process of
 its own. ``root`` moves the whole file system, for tests and for file systems unpacked in a folder: no link leads out of
 it (rooted.py).
@@ -40,7 +40,7 @@ class Host:
         self.environ = dict(os.environ if environ is None else environ)
         self.seconds = seconds
         self.row: "Facts" = {}
-        self.tell: "Callable[[str], object]" = str  # hears each step of a trial
+        self.tell: "Callable[[str], object]" = str  # receives each step of a trial
         self.environment: "Optional[str]" = None  # the Python that is asked after; None: the machine as a whole
         self.log: "List[Tuple[str, str, str]]" = []
         self.calls: "List[Tuple[str, float, str]]" = []
@@ -72,7 +72,7 @@ class Host:
         return data
 
     def why(self, path: str) -> str:
-        """Return the word for what became of the last look at a path: ok, missing, denied, or the system's own word."""
+        """Return the result of the last access to a path in a word: ok, missing, denied, or the system's error."""
         return next((outcome for _, asked, outcome in reversed(self.log) if asked == path), "not asked")
 
     def exists(self, path: str) -> bool:
@@ -102,7 +102,7 @@ class Host:
         }
 
     def link(self, path: str) -> "Optional[str]":
-        """Return what a symbolic link says, or None if it is none."""
+        """Return what a symbolic link says, or None if it is not one."""
         try:
             return str(self._rooted("link", path)) if self.root else os.readlink(path)
         except (OSError, ValueError):
@@ -132,7 +132,7 @@ class Host:
         return self.environ.get(name)
 
     def path(self, tool: str) -> "Optional[str]":
-        """Return where a command lies: on PATH first, then in the system's own folders (a prolog has no PATH)."""
+        """Return the path of a command: on PATH first, then in the system's own folders (a prolog has no PATH)."""
         for folder in [*(self.env("PATH") or "").split(os.pathsep), *TOOLS]:
             found = os.path.join(folder, tool)
             runs = self._rooted("runs", found) if self.root else os.access(found, os.X_OK) and not os.path.isdir(found)
@@ -186,7 +186,7 @@ class Host:
         return described
 
     def elf(self, path: str) -> "Optional[Facts]":
-        """Return what the loader reads of an ELF file (soname, needed, rpath, runpath, glibc …); None if it is none."""
+        """Return what the loader reads of an ELF file (soname, needed, rpath, runpath, glibc …), else None."""
         kept = len(self.log)
         read = self.shared("elf.py")["read"]
         described: "Optional[Facts]" = read(lambda offset, size: self.bytes(path, size, offset))

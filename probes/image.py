@@ -1,4 +1,4 @@
-"""What an unpacked image tells of itself, read and never run: its system, its Pythons, the libcuda that it brings.
+"""What is known about an unpacked image, read and never run: its system, its Pythons, the libcuda that it brings.
 
 The row's ``place`` says which. A Python of the image cannot be asked, so what it would say of itself is put together
 from its files: pyvenv.cfg (PEP 405), the layouts of ``site`` and of Debian's and Red Hat's Pythons, and .pth files.
@@ -144,7 +144,7 @@ def own_sites(host: "Host", prefix: str, number: str) -> "List[str]":
 
 
 def with_pth(host: "Host", site: str) -> "Iterator[str]":
-    """Yield a folder of packages and those that its .pth files name; lines that would run code are passed over."""
+    """Yield a folder of packages and those that its .pth files name; lines that would run code are skipped."""
     yield site
     for name in [name for name in host.list(site) if name.endswith(".pth")][:MOST_PTH]:
         for line in (host.read(site + "/" + name, MOST_TEXT) or "").splitlines():

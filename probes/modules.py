@@ -25,7 +25,7 @@ CONFIGURATION = (
 def forbidden(host: "Host", module: str) -> "List[str]":
     """Return the files that keep a module from being loaded, and the kernel's command line where that does.
 
-    Of files of one name the first folder's alone counts: an empty one in /etc takes back what a package says.
+    Of files of one name the first folder's alone counts: an empty one in /etc overrides the one of a package.
     """
     name = re.escape(module).replace("_", "[-_]")
     rule = re.compile(
@@ -52,7 +52,7 @@ def login(host: "Host", owners: "Iterable[str]") -> "Facts":
     """Return whether this process is root's, its groups by number, and which of the nodes' owners are among them.
 
     ``groups`` has those that this process really has, ``account_groups`` those that its account has on paper: one that
-    was given after the login began is in the second alone. Other groups are private.
+    was given after the login began is only in the second. Other groups are not reported.
     """
     status = host.read("/proc/self/status", 1 << 14) or ""
     user = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)

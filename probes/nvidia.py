@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 MOST_DEPENDENCIES = 16 << 20
 FILE = re.compile(r"\.so\.(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)$")
 BANNER = re.compile(r"Module\b.{0,120}?\s(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)\s")
-RELEASE = re.compile(r"\d+\.\d[\w.+~-]{0,60}", re.ASCII)  # one number alone is a release that was cut
+RELEASE = re.compile(r"\d+\.\d[\w.+~-]{0,60}", re.ASCII)  # a single number is a truncated release
 # Folders that tell what a copy is for; what lies in none of them is the driver's own.
 KINDS = (("stub", "/stubs/"), ("compat", "/compat/"), ("compat", "/cuda-compat/"), ("wsl", "/wsl/"))
 ELSEWHERE = (
@@ -109,7 +109,7 @@ def kind(path: str) -> str:
 
 
 def of_module(host: "Host", module: str) -> "Optional[str]":
-    """Return the release that the kernel tells of a module in memory, or None; what is no release is noted."""
+    """Return the release that the kernel reports for a module in memory, or None; what is not a release is logged."""
     path = "/sys/module/%s/version" % module
     said = (host.read(path, 256) or "").strip()
     if not said or RELEASE.fullmatch(said):

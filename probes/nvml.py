@@ -1,7 +1,8 @@
-"""NVML for the probes that ask it: load and initialise it, and read a device question by question.
+"""NVML for the probes that ask it: load and initialise it, and query a device fact by fact.
 
-A question that fails (not supported, not in this driver, no permission, garbage) costs its own fact, which is null and
-has its reason in ``unavailable``. Once the host's time is up no more is asked: a slow driver costs the last facts only.
+A query that fails (not supported, not in this driver, no permission, garbage) loses only its own fact, which is null
+and has its reason in ``unavailable``. Once the host's time is up, nothing more is queried: a slow driver loses only
+the last facts.
 """
 
 import time
@@ -56,7 +57,7 @@ class Nvml:
 
 
 def opened(host: "Host") -> "Optional[Nvml]":
-    """Return NVML, initialised, or None if its library is nowhere; raises what the loader or NVML says against it."""
+    """Return NVML, initialised, or None if its library is nowhere; raises the loader's or NVML's error."""
     if not there(host):
         return None
     nvml = Nvml(host)
@@ -75,7 +76,7 @@ class Reading:
         self.unavailable: "Dict[str, str]" = {}
 
     def put(self, names: str, value: object, why: "Optional[str]" = None) -> None:
-        """Put an answer under its name, several under theirs, or null and the reason why."""
+        """Record an answer under its name, several under theirs, or null and the reason why."""
         paths = names.split()
         parts: "Any" = value if len(paths) > 1 and not why else [value] * len(paths)
         for path, part in zip(paths, parts):
@@ -85,11 +86,11 @@ class Reading:
                 self.unavailable[path] = why
 
     def ask(self, names: str, function: str, *args: object, write: "Optional[Write]" = None) -> None:
-        """Put what a function (nvmlDeviceGet…) says of this device."""
+        """Record what a function (nvmlDeviceGet…) says of this device."""
         self.put(names, *self.nvml.ask("nvmlDeviceGet" + function, self.handle, *args, write=write))
 
     def fields(self, wanted: "Sequence[Tuple[str, str]]", scope: int = 0) -> None:
-        """Put the values of fields (NVML_FI_DEV_…), asked for all at once; each may fail by itself."""
+        """Record the values of fields (NVML_FI_DEV_…), asked for all at once; each may fail by itself."""
         asked = [(self.nvml.library.value("NVML_FI_DEV_" + field, 0), scope) for _, field in wanted]
         values, why = self.nvml.ask("nvmlDeviceGetFieldValues", self.handle, asked, write=self._values)
         for (name, _), said in zip(wanted, values or [(None, why)] * len(wanted)):

@@ -106,7 +106,7 @@ def rpms(host: "Host", path: str) -> "Iterator[Facts]":
     """Yield the RPM package of the file, where there is rpm."""
     try:
         said = host.run("rpm", "-qf", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\\n", path, seconds=1.0)
-    except OSError:  # TimeoutError is one; the host has noted it
+    except OSError:  # TimeoutError is an OSError; the host has logged it
         return
     found = RPM.match(said["out"]) if said and said["code"] == 0 else None
     if found:

@@ -198,7 +198,7 @@ def _script(line: "List[str]") -> "Tuple[List[str], List[str]]":
 
 
 def _base(word: str) -> str:
-    """Return the last name of a path, or a sign that it is no plain word."""
+    """Return the last name of a path, or a sign that it is not a plain word."""
     base = re.split(r"[/\\]", word.rstrip("/\\"))[-1]
     return base if re.fullmatch(r"[\w.:+-]{1,60}", base) else "…"
 

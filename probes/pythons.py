@@ -1,4 +1,4 @@
-"""Pythons that lie about on a machine or in an unpacked image, by the folders that tools keep them in. None is run.
+"""The Pythons of a machine or of an unpacked image, by the folders that tools keep them in. None is run.
 
 A row names one ``place`` of ``PLACES``, so that a folder that hangs costs that place alone; ``pythons`` and ``folder``
 are what that place needs to know. A venv or a conda prefix is known by its real folder, any other Python by its real
@@ -64,7 +64,7 @@ def described(host: "Host", path: str, kind: str) -> "Optional[Facts]":
 
 
 def mark(host: "Host", prefix: str) -> "Optional[str]":
-    """Return what kind of environment a folder is, by the mark that its maker leaves in it; None if it is none."""
+    """Return what kind of environment a folder is, by the mark that its maker leaves in it; None if it is not one."""
     if host.exists(prefix + "/pyvenv.cfg"):
         return "venv"
     return "conda" if host.exists(prefix + "/conda-meta") else None

@@ -1,9 +1,9 @@
 """A file system that lies in a folder: its links are followed as its own programs would, and never lead out of it.
 
 An absolute link begins at the folder, and ``..`` ends there (as after chroot). Every name is opened below a descriptor
-of the folder before it, links are read and never followed by the kernel: whoever swaps a file or a folder for a link at
-any moment makes a look fail, and no file outside is opened. Standard library and Python 3.8 syntax; loaded by path
-through the host.
+of the folder before it, links are read and never followed by the kernel: swapping a file or a folder for a link at any
+moment makes a read fail, and no file outside is opened. Standard library and Python 3.8 syntax; loaded by path through
+the host.
 """
 
 import errno
@@ -173,7 +173,7 @@ def _may(what: int, folder: int, name: str) -> bool:
 
 
 def link(root: str, path: str) -> str:
-    """Return what a link says; raises OSError if it is none."""
+    """Return what a link says; raises OSError if it is not one."""
     return str(within(root, path, lambda folder, name: os.readlink(name, dir_fd=folder), follow=False))
 
 

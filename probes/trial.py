@@ -1,4 +1,4 @@
-"""A framework or library tried for real: one small computation with a known answer, what it said, what it loaded.
+"""A trial of a framework or library: one small computation with a known answer, what it said, what it loaded.
 
 Runs only in a child of its own (``--deep``), since it imports what belongs to others. Numbers are small whole ones, so
 that products are exact in whatever a GPU may round them to (TF32, float16, bfloat16), and are compared exactly. A trial
@@ -34,7 +34,7 @@ class Ear(logging.Handler):
     """Keeps what Python's warnings and loggers say."""
 
     def __init__(self) -> None:
-        """Listen from warnings up."""
+        """Record warnings and worse."""
         super().__init__(logging.WARNING)
         self.lines: "List[str]" = []
 
@@ -49,7 +49,7 @@ class Ear(logging.Handler):
 
 
 def run(host: "Host", work: "Callable[[Facts], None]") -> "Facts":
-    """Return what came of the work, which fills the facts as it goes; an error is reported in its own words."""
+    """Return the result of the work, which fills the facts as it goes; an error is reported in its own words."""
     facts: "Facts" = {"ran": False, "ok": False, "device": None, "error": None, "failed_at": None, "versions": {}}
     step(host, facts, "import")
     ear = Ear()
@@ -74,13 +74,13 @@ def run(host: "Host", work: "Callable[[Facts], None]") -> "Facts":
 
 
 def step(host: "Host", facts: "Facts", name: str) -> None:
-    """Go on to a step; what fails from here on fails at it. Whoever waits hears it, should no answer come."""
+    """Enter a step; what fails from here on fails in it. The waiting process learns of it even if no answer comes."""
     facts["failed_at"] = name
     host.tell(name)
 
 
 def variables(**wanted: str) -> None:
-    """Set variables of this process that its user has not set: usually where caches are, since nothing is to stay."""
+    """Set variables of this process that its user has not set, usually places of caches: nothing may remain."""
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
 

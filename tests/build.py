@@ -14,6 +14,16 @@ from gpustack.model.report import Finding, Purpose, Report
 MATRIX = Matrix()
 PYTHON = "/opt/venv/bin/python"
 PCI = "0000:01:00.0"
+CUDA_NAMES = {
+    0: "CUDA_SUCCESS",
+    3: "CUDA_ERROR_NOT_INITIALIZED",
+    34: "CUDA_ERROR_STUB_LIBRARY",
+    100: "CUDA_ERROR_NO_DEVICE",
+    304: "CUDA_ERROR_OPERATING_SYSTEM",
+    802: "CUDA_ERROR_SYSTEM_NOT_READY",
+    803: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+    804: "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+}
 H200 = "0x2335"
 LAYERS = {
     "linux-kernel": Layer.KERNEL,
@@ -192,7 +202,7 @@ def libcuda(
         "path": f"/usr/lib/x86_64-linux-gnu/libcuda.so.{release}",
         "kind": "driver",
         "cu_init": init,
-        "cu_init_name": "CUDA_SUCCESS" if init == 0 else f"CUDA_ERROR_{init}",
+        "cu_init_name": CUDA_NAMES.get(init, "CUDA_ERROR_UNKNOWN"),
         "driver_cuda": cuda,
         "devices": devices,
         "copies": [],

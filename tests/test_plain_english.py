@@ -37,9 +37,11 @@ STIFF = re.compile(
     r"|\bmay not open\b|\bleaves? the GPU alone\b"
     r"|\bbelong together\b|\bis sick\b|\bmade ready\b|\bcut off\b(?! at)|\bheld against\b"
     r"|\banswered (?:healthy|unknown)\b|\ball the same\b|\*\*Stands\.|\bbelongs? into\b|\bnot had\b|\btaken out by\b"
-    r"|\bdo(?:es)? not answer any more\b|\bcalled (?:un)?steady\b",
+    r"|\bdo(?:es)? not answer any more\b|\bcalled (?:un)?steady\b|\bpassed over:|\bPyTorch here\b|\bA wheel here\b",
     re.IGNORECASE,
 )
+
+TWICE = re.compile(r"\b((?!had\b|that\b)[a-z]{2,}(?: [a-z]+){0,3}) \1 ")  # "install the install the"
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda path: str(path.relative_to(REPO)))
@@ -47,3 +49,8 @@ def test_no_stiff_word_is_read_by_users(path: Path) -> None:
     text = path.read_text("utf-8")
     lines = SHOWN.findall(text) if path.suffix == ".toml" else text.splitlines()
     assert [line for line in lines if STIFF.search(line)] == []
+
+
+@pytest.mark.parametrize("path", [one for one in READ if one.suffix == ".md"], ids=lambda path: path.name)
+def test_nothing_is_written_twice_in_a_row(path: Path) -> None:
+    assert [found[0] for found in TWICE.finditer(path.read_text("utf-8"))] == []

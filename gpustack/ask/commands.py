@@ -48,6 +48,7 @@ DISTRIBUTIONS = {
     "bitsandbytes": "bitsandbytes",
     "torchvision": "torchvision",
     "torchaudio": "torchaudio",
+    "triton": "triton",
     "transformer-engine": "transformer-engine",
     "tensorrt-llm": "tensorrt-llm",
     "tensorrt": "tensorrt",

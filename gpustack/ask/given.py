@@ -14,7 +14,7 @@ from gpustack.diagnose.machine.inventory import on_windows
 from gpustack.diagnose.machine.values import copies
 from gpustack.diagnose.requirements.fits import asked
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects import amd_intel, drivers, gpus
+from gpustack.matrix.subjects import amd_intel, drivers, gpus, toolkits
 from gpustack.model.facts import Component, Environment, Facts, Host, Instance, Layer, Status
 from gpustack.model.versions import ComputeCapability, DriverRelease
 
@@ -52,9 +52,10 @@ NUMBER = {
 BRANCH = re.compile(r"\d{3}")
 MACHINES = ("x86_64", "aarch64")
 ALSO_MACHINES = {"amd64": "x86_64", "x64": "x86_64", "intel": "x86_64", "arm64": "aarch64", "armv8": "aarch64"}
-SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl": "Linux"}
+SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl": "Linux", "macos": "macOS"}
 DISTRIBUTION = re.compile(rf"({'|'.join(driver_packages.DISTRIBUTIONS)})(?:-(\d[\d.]{{0,9}}))?")
 MANAGERS = ("uv", "poetry", "pixi", "conda")
+NVIDIA = re.compile(r"nvidia|geforce|gtx|rtx|quadro|tesla|titan", re.IGNORECASE)
 GPUS = frozenset({"gpu", "amd-gpu", "intel-gpu"})
 GPU_PARTS = GPUS | {"pci-display", "libcuda"}
 DRIVER_PARTS = frozenset({"nvml", "libcuda", "libnvidia-ml", "nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko"})
@@ -128,7 +129,7 @@ def checked(given: Given) -> None:
         raise UsageError(f"--kernel-module {given.kernel_module!r} is neither open nor proprietary")
     if given.os not in {None, *SYSTEMS} and not DISTRIBUTION.fullmatch(given.os or ""):
         raise UsageError(
-            f"--os {given.os!r} is neither linux, windows nor wsl, nor a distribution such as ubuntu-24.04"
+            f"--os {given.os!r} is neither linux, windows, wsl nor macos, nor a distribution such as ubuntu-24.04"
         )
     if given.machine not in {None, *MACHINES}:
         near = difflib.get_close_matches(given.machine or "", (*MACHINES, *ALSO_MACHINES), 1, 0.3)
@@ -186,8 +187,8 @@ def gpu(text: str, matrix: Matrix) -> Component:
     capability = ComputeCapability.parse(text)
     if capability:
         return made("gpu", None, name=None, cc=str(capability))
-    target = amd_intel.gfx_of(matrix, text)
-    capability = gpus.capability_of(matrix, text)
+    target = None if NVIDIA.search(text) else amd_intel.gfx_of(matrix, text)  # 780M is of both makers, today AMD's
+    capability = None if target else gpus.capability_of(matrix, text)
     if capability:
         return made("gpu", None, name=text, cc=str(capability))
     device = amd_intel.device_named(matrix, text)
@@ -202,9 +203,18 @@ def gpu(text: str, matrix: Matrix) -> Component:
 
 
 def newest(said: str, where: str, facts: Facts, matrix: Matrix) -> str:
-    """Return a driver release; a branch alone, typed after ``where``, means its newest known release on Linux."""
+    """Return a driver release; a branch alone, typed after ``where``, means its newest known release.
+
+    On Windows it is the newest that a CUDA of that branch came with (550: 551.78), else the branch's first.
+    """
     if not BRANCH.fullmatch(said):
         return said
+    if on_windows(facts):
+        releases = (one for one in toolkits.releases(matrix) if one.windows and one.branch == int(said))
+        beside = [one.windows for one in releases if one.windows]
+        known = [one.windows for one in toolkits.releases(matrix) if one.windows]
+        if min(known).branch <= int(said) <= max(known).branch:
+            return str(max(beside)) if beside else f"{said}.00"
     branch = None if on_windows(facts) else drivers.branch_of(matrix, int(said))
     if branch is None or branch.last is None:
         raise UsageError(f"{where}{said} is not a release, and no newest one of that branch is known: give it in full")
@@ -218,12 +228,17 @@ def _components(given: Given, place: str | None, facts: Facts, matrix: Matrix) -
         yield made("nvidia-driver", newest(given.driver, "--driver ", facts, matrix))
     if given.kernel_module:
         yield made("nvidia.ko", None, flavour=given.kernel_module)
-    if given.python or given.glibc:
+    system = DISTRIBUTION.fullmatch(given.os or "")
+    name = driver_packages.DISTRIBUTIONS[system[1]] if system else ""
+    usual = toolkits.glibc_of(matrix, name, system[2]) if system and system[2] else None
+    if given.python or given.glibc or usual:
         known = facts.find("python")
-        glibc = given.glibc or (known.facts.get("glibc") if known else None)
+        glibc = given.glibc or usual or (known.facts.get("glibc") if known else None)
         typed = given.python or (known.version if known else None)
         gil = not given.python.endswith("t") if given.python else known is None or known.facts.get("gil")
-        yield made("python", typed.removesuffix("t") if typed else None, place, glibc=glibc, gil=gil)
+        number = typed.removesuffix("t") if typed else None
+        implied = True if usual and not given.glibc else None
+        yield made("python", number, place, glibc=glibc, gil=gil, glibc_implied=implied)
     for component, version in (("cudnn", given.cudnn), ("gcc", given.gcc), ("clang", given.clang)):
         if version:
             yield made(component, version)

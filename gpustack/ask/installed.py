@@ -87,4 +87,11 @@ def _jax(subject: Subject, where: str | None, _matrix: Matrix) -> Component:
     return made("jax", subject.version, where, build=subject.tag, cuda=major or None, accelerator=accelerator)
 
 
-MAKERS = {"pytorch": _torch, "onnxruntime": _onnxruntime, "jax": _jax}
+def _tensorflow(subject: Subject, where: str | None, matrix: Matrix) -> Component:
+    known = frameworks.tensorflow_of(matrix, subject.version or "") if numbers(subject.version)[1:] else None
+    plain = known is not None and known.gpu_wheel not in {"tensorflow", subject.name}
+    own = subject.name if subject.name == "tensorflow-gpu" else None  # a distribution with wheels of its own
+    return made("tensorflow", subject.version, where, accelerator="cpu" if plain else "cuda", distribution=own)
+
+
+MAKERS = {"pytorch": _torch, "onnxruntime": _onnxruntime, "jax": _jax, "tensorflow": _tensorflow}

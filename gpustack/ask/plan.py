@@ -14,19 +14,20 @@ from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.search import Search, builds_of, rank
 from gpustack.ask.why import judge
 from gpustack.diagnose import installing
-from gpustack.diagnose.change_sets import change_set, place
+from gpustack.diagnose.change_sets import change_set, place, with_torch
 from gpustack.diagnose.machine.frameworks import embedded
 from gpustack.diagnose.machine.inventory import driver_release, on_windows
-from gpustack.diagnose.machine.values import text, told
-from gpustack.matrix.subjects import amd_intel, torch
-from gpustack.matrix.subjects.ranges import VersionRange, version_of
-from gpustack.model.command import DOTTED, sh, step
+from gpustack.diagnose.machine.values import text, told, version
+from gpustack.matrix.subjects import amd_intel, serving, torch
+from gpustack.matrix.subjects.ranges import VersionRange, minor, version_of
+from gpustack.model.command import ADDRESS, DOTTED, requirement, sh, step
 from gpustack.model.matrix_answer import Alternative, Change, Compatibility
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpustack.ask.subjects import Subject
     from gpustack.ask.why import Judged
     from gpustack.model.facts import Facts
 
@@ -37,7 +38,8 @@ def alternatives(search: Search) -> tuple[Alternative, ...]:
         return ()
     exact = search.at.verdict is Compatibility.LIMITED and search.subject.exact  # it works: no other release is needed
     releases = () if exact else (_versions,)
-    finders = (_jetson, _together, _wheels, _overrides, ground.compilers, _in_wsl, *releases, ground.pythons)
+    wheels = (_jetson, _together, _wheels, _rocm)
+    finders = (*wheels, ground.compilers, _toolkits, _in_wsl, *releases, _overrides, ground.pythons)
     found: dict[str, Alternative] = {}
     for one in (one for find in (*finders, ground.compats, ground.drivers, ground.gpus) for one in find(search)):
         found.setdefault(one.subject, one)
@@ -80,7 +82,8 @@ def _together(search: Search) -> Iterator[Alternative]:
 
 def _wheels(search: Search) -> Iterator[Alternative]:
     """Yield other builds of the same release: the newest without limits first, then the oldest with limits."""
-    newest_first = [one for build in builds_of(search.at.subject, search) if (one := search.better(build))]
+    builds = [one for one in builds_of(search.at.subject, search) if not _breaks(search, one)]
+    newest_first = [one for build in builds if (one := search.better(build))]
     native = [one for one in newest_first if one.verdict is Compatibility.COMPATIBLE]
     for one in (*native, *(one for one in reversed(newest_first) if one not in native)):
         change = f"another build of the same release: {one.subject.tag}"
@@ -101,12 +104,21 @@ def _versions(search: Search) -> Iterator[Alternative]:
         if minor in offered or (enough and native):
             continue
         found = _release(search, one)
+        found = None if found and _breaks(search, found.subject) else found
         if found and not _bound_to_none(found) and (not enough or found.verdict is Compatibility.COMPATIBLE):
             offered.add(minor)
             native = native or found.verdict is Compatibility.COMPATIBLE
             subject = found.subject
             build = f", build {subject.tag}" if subject.tag and subject.component in {"pytorch", "jax"} else ""
             yield _made(kind, f"another release: {one.spec.removeprefix('==')}{build}", found, one.spec, search)
+
+
+def _breaks(search: Search, subject: Subject) -> bool:
+    """Return whether something here that is bound to torch fits no such release: the doctor advises none then."""
+    environment = where(search.facts)
+    if subject.component != "pytorch" or not {*place(search.facts, environment).held} - {"torch"}:
+        return False
+    return with_torch(search.facts, search.matrix, environment, subject.version or "", subject.tag or "") is None
 
 
 def _bound_to_none(found: Judged) -> bool:
@@ -189,6 +201,40 @@ def _overrides(search: Search) -> Iterator[Alternative]:
             verdict=Compatibility.LIMITED,
             commands=(*found.commands, export),
         )
+
+
+def _rocm(search: Search) -> Iterator[Alternative]:
+    """Return the server's own wheels for GPUs of AMD, which only its project's index has, for one Python."""
+    gfx, python = text(told(search.facts, "amd-gpu"), "gfx"), version(search.facts, "python")
+    known = serving.rocm_wheels(search.matrix, search.subject.component, gfx) if gfx else None
+    if known is None or (python and minor(python) != known.python):
+        return
+    wanted = (requirement(known.component, f"=={known.version}+{known.variant}"),)
+    typed = installing.install(search.facts, where(search.facts), wanted, at=ADDRESS(known.index), beside=True)
+    of = {"python": DOTTED(known.python), "glibc": DOTTED(known.glibc), "rocm": DOTTED(known.rocm)}
+    yield Alternative(
+        change=f"the release for ROCm {known.rocm} that the project builds: {known.version}",
+        kind=Change.VERSION,
+        subject=f"{known.component}=={known.version}+{known.variant}",
+        verdict=Compatibility.COMPATIBLE,
+        commands=(
+            typed,
+            step(
+                "these wheels are for Python {python}, glibc {glibc} or newer and ROCm {rocm}; they bring PyTorch", **of
+            ),
+        ),
+    )
+
+
+def _toolkits(search: Search) -> Iterator[Alternative]:
+    """Return another toolkit for a program that nvcc compiles, if the one given does not compile for the GPU."""
+    compiled = any(one.compiled for one in serving.programs_of(search.matrix, search.subject.component))
+    toolkit = next((one for one in search.others if one.component == "cuda-toolkit"), None)
+    if compiled and toolkit:
+        others = tuple(one for one in search.facts.components if one.id != toolkit.component)
+        facts = replace(search.facts, components=others)
+        there = replace(search, subject=toolkit, facts=facts, at=judge(toolkit, facts, search.matrix))
+        yield from _versions(there) if not rank(there.at) else ()
 
 
 def _with_driver(search: Search) -> Iterator[Alternative]:

@@ -142,7 +142,8 @@ def _toolkit(matrix: Matrix, version: str) -> bool:
 
 def _branch(matrix: Matrix, version: str) -> bool:
     number = version.partition(".")[0]
-    return number.isdecimal() and drivers.branch_of(matrix, int(number)) is not None
+    on_windows = {one.windows.branch for one in toolkits.releases(matrix) if one.windows}
+    return number.isdecimal() and (drivers.branch_of(matrix, int(number)) is not None or int(number) in on_windows)
 
 
 BY_MINOR = frozenset({"tensorflow", "onnxruntime", "onnx", "transformer-engine"})  # whose handwritten rows state minors

@@ -9,10 +9,11 @@ from gpustack.ask.installed import CPU_BUILDS
 from gpustack.ask.words import nearest
 from gpustack.diagnose.machine.inventory import capabilities, gpus, on_windows
 from gpustack.diagnose.machine.values import copies, text
-from gpustack.matrix.subjects import frameworks
+from gpustack.matrix.subjects import frameworks, toolkits
 from gpustack.model.facts import PRODUCTS
 from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
+from gpustack.model.versions import DriverRelease
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -81,7 +82,8 @@ def unspoken(
             continue
         if one.id != "python" or one.version:
             yield _unsaid(subject, one.id, facts)
-    libc = next((name for copy in copies(facts, "python") if (name := text(copy.facts, "glibc"))), None)
+    stated = [copy for copy in copies(facts, "python") if not copy.facts.get("glibc_implied")]
+    libc = next((name for copy in stated if (name := text(copy.facts, "glibc"))), None)
     if is_given(facts, "python") and not facts.taken and libc and not any(one.kind == "glibc" for one in held):
         yield _unknown(subject, f"glibc {libc}")
     if facts.taken and gpus(facts) and capabilities(facts) and not reached & {*GPUS, "pytorch"} and _wants_gpu(subject):
@@ -141,7 +143,14 @@ def _system(subject: Subject, held: Sequence[Contract], facts: Facts, matrix: Ma
         return
     by_driver = any("nvidia-driver" in {one.from_, one.to} and one.kind == "cuda" for one in held)
     if facts.host.wsl:
-        if subject.component in GROUND and not by_driver:
+        if subject.component == "nvidia-driver":
+            release = DriverRelease.parse(subject.version)
+            shipped = [one for one in toolkits.releases(matrix) if one.windows and release and one.windows <= release]
+            cuda = max((one.cuda for one in shipped), default=None)
+            runs = f" {subject.version} runs CUDA up to {cuda}." if cuda else ""
+            said = f"In WSL the driver is that of Windows, and none is installed in its Linux.{runs}"
+            yield Reason(text=said, verdict=Compatibility.COMPATIBLE if cuda else Compatibility.UNKNOWN)
+        elif subject.component in GROUND and not by_driver:
             yield _unknown(subject, "WSL")
     elif subject.component == "pytorch":
         said = f"PyTorch's own index offers {subject.words} for Windows."

@@ -11,8 +11,8 @@ from packaging.utils import canonicalize_name
 
 from gpustack.ask.releases import candidates, release_named
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects import amd_intel, drivers, gpus, torch
-from gpustack.matrix.subjects.ranges import VersionRange
+from gpustack.matrix.subjects import amd_intel, drivers, generated, gpus, serving, torch
+from gpustack.matrix.subjects.ranges import VersionRange, numbers
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ WHEEL = re.compile(r"(?:nvidia-)?(?P<name>cudnn|nccl|tensorrt)-cu(?P<cuda>\d\d)"
 PLUGIN = re.compile(r"jax-cuda(?P<cuda>\d\d)-(?:plugin|pjrt)")
 EXTRA = re.compile(r"cuda(?P<cuda>\d\d)(?:-local|-pip)?")
 EXACT = frozenset({"==", "==="})
+BARE = frozenset(
+    {"gpu", "python", "cudnn", "gcc", "clang", "linux-kernel", "rocm"}
+)  # whose versions are no releases of a table
+JOINING = frozenset(
+    {"on", "for", "with", "in", "and", "to", "using", "run", "runs", "can"}
+)  # of sentences, not of names
 LONGEST = 200  # characters; the longest useful one has 40
 
 
@@ -86,6 +92,8 @@ def parse(text: str, matrix: Matrix) -> Subject:
         raise UsageError(f"{text!r} is not a subject: the matrix takes no address and no condition")
     name = canonicalize_name(requirement.name)
     component, tag = _component(name)
+    program = serving.program_named(matrix, name)
+    component = program.component if program else component
     extra = next((match["cuda"] for one in sorted(requirement.extras) if (match := EXTRA.fullmatch(one))), None)
     if component == "jax" and extra:
         tag = f"cuda{extra}"
@@ -101,12 +109,25 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
         kept = [one for one in fitting if subject.component != "nvidia-driver" or _for_production(one, matrix)]
         version = next(reversed(kept or fitting), None)
     else:
-        version = release_named(matrix, subject.component, version) or version
+        major = subject.component == "cudnn" and version.isdecimal()  # any of that major
+        known = None if major else release_named(matrix, subject.component, version)
+        version = known or version
+        if re.fullmatch(r"\d+(\.\d+)?", subject.version or "") and subject.component not in {"nvidia-driver", *BARE}:
+            missing = known is None or generated.missing(matrix, subject.component, version)
+            version = (_newest(subject.component, subject.version or "", matrix) if missing else None) or version
     tag = subject.tag
     if subject.component == "pytorch" and tag is None and version:
         usual = torch.default_build(matrix, version, system)
         tag = usual.tag if usual else None
     return replace(subject, version=version, tag=tag)
+
+
+def _newest(component: str, version: str, matrix: Matrix) -> str | None:
+    """Return the newest release that a major or a minor may mean: TensorFlow 2.16 began with 2.16.1."""
+    name = generated.DISTRIBUTIONS.get(component, (component,))[0]
+    listed = [one.version for one in generated.releases(matrix, name) if one.wheels and not one.yanked]
+    known, wanted = (*(one.version for one in candidates(matrix, component)), *listed), numbers(version)
+    return next((one for one in reversed(known) if numbers(one)[: len(wanted)] == wanted), None)
 
 
 def _for_production(driver: str, matrix: Matrix) -> bool:
@@ -119,6 +140,8 @@ def is_gpu(text: str, matrix: Matrix) -> bool:
     """Return whether a text names a GPU: by architecture, compute capability or name."""
     if ComputeCapability.parse(text) or re.fullmatch(r"gfx[0-9a-f]{3,5}", text):
         return True
+    if any(word.lower() in JOINING or serving.program_named(matrix, canonicalize_name(word)) for word in text.split()):
+        return False
     if any(canonicalize_name(re.split("[=<>~]", word)[0]) in {*COMPONENTS, *matrix.systems} for word in text.split()):
         return False  # several words, one of them a GPU, are not a GPU
     named = gpus.capability_of(matrix, text) or gpus.ambiguity_of(matrix, text) or amd_intel.gfx_of(matrix, text)

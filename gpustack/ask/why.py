@@ -16,7 +16,7 @@ from gpustack.diagnose.machine.inventory import nvidia_here
 from gpustack.diagnose.machine.values import copies, version
 from gpustack.diagnose.requirements.python import FROM_SOURCE
 from gpustack.diagnose.requirements.versions import draw
-from gpustack.matrix.subjects import frameworks, generated
+from gpustack.matrix.subjects import frameworks, generated, serving
 from gpustack.matrix.subjects.ranges import numbers, version_of
 from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
@@ -38,6 +38,7 @@ VERDICTS = {
 WORST = (Compatibility.INCOMPATIBLE, Compatibility.UNKNOWN, Compatibility.LIMITED, Compatibility.COMPATIBLE)
 DEVICES = frozenset({"gpu", "amd-gpu", "intel-gpu", "nvidia-driver"})
 PSEUDO = frozenset({"windows", "machine"})
+COMPILING = frozenset({"cuda-toolkit", "gcc", "clang"})
 CODE, UNREAD = "code for", "code list not seen"
 MINOR_VERSION = (
     " It works by minor-version compatibility, with limits: PTX of a newer CUDA than the driver's is refused, and so is"
@@ -67,8 +68,24 @@ class Judged:
 
 def judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
     """Return how a resolved subject works with the facts; for JAX, in its best build."""
+    if platform(facts) == "macos" and not facts.taken:
+        return _on_macos(subject, facts, matrix)
     tries = [_judge(one, facts, matrix) for one in _builds(subject, facts, matrix)]
     return max(tries, key=lambda one: WORST.index(one.verdict))
+
+
+def _on_macos(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
+    """Return what there is of a subject on macOS: by its row, else its wheels there, which compute on the CPU."""
+    row = serving.on_system(matrix, "macos", subject.component)
+    wheels = next(generated.named(matrix, subject.component, subject.version or ""), None)
+    there = wheels is not None and any(one.startswith("macos") for one in wheels.wheels)
+    text, works = row.says if row else "Nothing is known about macOS.", Compatibility.UNKNOWN
+    if row:
+        works = Compatibility.COMPATIBLE if row.works else Compatibility.INCOMPATIBLE
+        if there and not row.component:
+            text, works = f"{subject.words} has wheels for macOS, which do not use CUDA. {text}", Compatibility.LIMITED
+    reason = Reason(text=text, verdict=works, row=row.row if row else None, source=row.source if row else "")
+    return Judged(subject=replace(subject, tag=None), verdict=works, reasons=(reason,), facts=facts)
 
 
 def _builds(subject: Subject, facts: Facts, matrix: Matrix) -> tuple[Subject, ...]:
@@ -117,7 +134,7 @@ def _concluded(
     subject: Subject, held: tuple[Contract, ...], pairs: Sequence[tuple[str, str]], facts: Facts, matrix: Matrix
 ) -> tuple[Compatibility, tuple[Reason, ...]]:
     """Return the worst of the contracts' outcomes; what none of them covers is unknown, not good."""
-    said = tuple(_reason(one, subject, facts) for one in held)
+    said = tuple(_compiling(_reason(one, subject, facts), one, subject, facts) for one in held)
     unknown = _unknown(subject, facts, matrix)
     if unknown and not any(one.kind == "maker" and one.row for one in held):  # a maker's own is so in every release
         return Compatibility.UNKNOWN, (unknown, *sorted(said, key=_rank))
@@ -131,8 +148,23 @@ def _concluded(
     return (reasons[0].verdict if reasons else Compatibility.UNKNOWN), reasons
 
 
+def _compiling(reason: Reason, contract: Contract, subject: Subject, facts: Facts) -> Reason:
+    """Return what a toolkit says of a compiler; to a wheel it matters only where an extension is compiled beside it."""
+    apart = {contract.from_, contract.to} <= COMPILING and subject.component in {*FRAMEWORKS, *ON_TORCH} - FROM_SOURCE
+    if not apart or reason.verdict is not Compatibility.INCOMPATIBLE:
+        return reason
+    name = _named(subject.component, subject, facts)
+    said = f"{reason.text} {name} is installed as a wheel and needs no compiler: only extensions do."
+    return replace(reason, text=said, verdict=Compatibility.LIMITED)
+
+
 def _withdrawn(subject: Subject, matrix: Matrix) -> Iterator[Reason]:
-    """Yield that the index lists a release as yanked: pip installs it only if exactly this version is requested."""
+    """Yield that the index lists a release as yanked, or pins a wheel that is a stub there."""
+    stub = serving.release_of(matrix, subject.component, subject.version or "")
+    if stub and stub.stub:
+        text = f"{subject.words} pins {stub.stub}, which the package index has as a source archive alone: it fetches"
+        text = f"{text} the wheel from NVIDIA's index when pip builds it. Without that index it is not installed."
+        yield Reason(text=text, verdict=Compatibility.LIMITED, row=stub.row, source=stub.source)
     known = generated.release_of(matrix, _distribution(subject), subject.version or "")
     if known and known.yanked:
         text = f"{known.name} {known.version} was withdrawn from the package index: {known.yanked}"
@@ -152,6 +184,9 @@ def _alone(subject: Subject, facts: Facts) -> Reason:
     """Return what to say about a subject without a contract, if only Linux or a machine was given."""
     if on_cpu(subject) or not facts.taken:
         text = f"The matrix knows {subject.words} for Linux; nothing else was given."
+        if facts.find("linux-kernel") and subject.component in {"cuda-toolkit", "nvidia-driver"}:
+            text = f"No row of the matrix says for which releases of this distribution {subject.words} is made."
+            return Reason(text=text, verdict=Compatibility.UNKNOWN)
         if on_cpu(subject):
             text = f"{subject.words} computes on the CPU: it needs no GPU and no driver."
         return Reason(text=text, verdict=Compatibility.COMPATIBLE)
@@ -170,6 +205,8 @@ def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason
 
 def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
     """Return why nothing is known about a subject; None if the matrix has it."""
+    if not subject.version and serving.programs_of(matrix, subject.component):
+        return None
     if not subject.version:
         span = f" in {subject.span}" if subject.span else ""
         text = f"The matrix knows no release of {subject.name}{span}.{meant(subject.name)}"

@@ -14,7 +14,7 @@ from gpustack.ask.releases import FIND, KNOWN
 from gpustack.ask.subjects import COMPONENTS, LONGEST, is_gpu, parse
 from gpustack.diagnose.driver_packages import DISTRIBUTIONS
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects import torch
+from gpustack.matrix.subjects import drivers, serving, torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,37 +25,25 @@ VERSION = re.compile(r"(?:v(?=\d+\.))?(\d{1,4}(?:\.\d{1,5}){0,3}(?:\.?(?:post|de
 BOUND = re.compile(r"(==|>=|<=|~=|!=|<|>)? ?" + VERSION.pattern + r"(\+)?")
 GLUED = re.compile(r"([A-Za-z][A-Za-z_-]*)(?:={1,3}|[:@/])?(v?\d[\w.+]*)")  # torch2.6, torch=2.6, cuda12.4
 AMOUNT = re.compile(r"\d+x|x\d+|\d+(?:gb|gib|g)", re.IGNORECASE)  # of cards, or their memory
+COUNTED = re.compile(r"^\d{1,3}x(?=[a-z]+\d|\d{4})", re.IGNORECASE)  # 2x3090, 8xh100
 DRIVER = re.compile(r"\d{3}\.\d{2,3}(?:\.\d{2})?")  # what nothing else has as a version
 BUILD = re.compile(r"cu\d{2,3}|cuda1[1-3]|rocm\d\.\d{1,2}(?:\.\d)?|xpu|cpu")  # of a wheel, as its tag names it
 SIZE = re.compile(r"\d+(?:\.\d+)?[bm]", re.IGNORECASE)  # of a model, in parameters
+APPLE = re.compile(r"mac(?:os|book|-?mini|-?studio)?|osx|os-x|apple|m[1-5](?:pro|max|ultra)?", re.IGNORECASE)
 MINE = frozenset({"my", "this", "here", "mine"})
 FILLING = frozenset(
-    {
-        *(
-            "a",
-            "an",
-            "and",
-            "any",
-            "are",
-            "at",
-            "be",
-            "best",
-            "but",
-            "can",
-            "do",
-            "does",
-            "find",
-            "fine",
-            "fits",
-            "for",
-        ),
-        *("from", "get", "gives", "goes", "gpu", "gpus", "graphics", "card", "have", "how", "i", "if", "in", "install"),
-        *("is", "it", "latest", "linux", "machine", "me", "need", "needs", "newest", "of", "ok", "okay", "on", "or"),
-        *("please", "possible", "release", "run", "running", "runs", "still", "support", "supported", "supports"),
-        *("that", "the", "there", "to", "together", "under", "use", "using", "version", "versions", "want", "what"),
-        *("which", "why", "will", "with", "work", "working", "works", "would", "you", "computer", "server", "laptop"),
-        *("nvidia", "amd", "intel", "compatible", "env", "environment", "inside", "without", "no", "has"),
-    }
+    re.findall(
+        r"\S+",
+        """
+    a an and any are at be best but can do does find fine fits for from get gives goes gpu gpus graphics card have
+    how i if in install is it latest linux machine me need needs newest of ok okay on or please possible release run
+    running runs still support supported supports that the there to together under use using version versions want
+    what which why will with work working works would you computer server laptop
+    dual parallel training whats wont cant doesnt dont isnt
+    hows im ive did not am was says shows reports prints turing pascal volta ampere hopper newer older nvidia amd
+    intel compatible env environment inside without no has
+    """,
+    )
 )
 # Ways to install and run, by the words for them.
 WAYS = {
@@ -70,10 +58,19 @@ WAYS = {
     **dict.fromkeys(("sudo", "root", "admin", "rootless"), "user"),  # those who ask about it do not have it
     "singularity": "apptainer",
 }
+WINDOWS = re.compile(r"win(?:dows)?-?(?:10|11)?", re.IGNORECASE)
+WSL = frozenset({"wsl", "wsl2", "wsl1"})
+OF_A_MAC = frozenset(
+    {"pro", "max", "ultra", "mini", "studio", "air", "silicon", "chip", "gpu", "metal", "mps", "backend"}
+)
+BRANDS = frozenset({"radeon", "amd", "geforce", "gtx", "ryzen"})  # before a number such as 780M, which is no size
 LONGEST_NAME = 4  # words in the name of a GPU, such as rtx 4070 ti super
+SMI = frozenset({"nvidia-smi", "smi", "nvidiasmi"})
 SERIES = 4  # digits of a card's number, such as 5090
 JOINED = 3  # words of one name, such as nvidia container toolkit
-OF_A_MACHINE = frozenset({"driver", "cuda", "gpu", "python"})  # without a version, the installed ones
+OF_A_MACHINE = frozenset(
+    {"driver", "cuda", "cuda-toolkit", "toolkit", "gpu", "python"}
+)  # without a version, the installed ones
 # The subject comes first, what it depends on later: a plan changes what comes first.
 LATER = {"cuda-toolkit": 1, "cudnn": 1, "nccl": 1, "nvidia-driver": 2, "gpu": 3}
 LAST = {"python": 4, "gcc": 4, "clang": 4, "linux-kernel": 4}
@@ -104,9 +101,13 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
     words = [word for one in parts for word in ([one] if _written(one, matrix) else one.split())]
     plain = [one for word in _joined([word.strip("?!,;\"'") for word in words], matrix) for one in _apart(word, matrix)]
     ways = tuple(dict.fromkeys(WAYS[one.lower()] for one in plain if one.lower() in WAYS))
+    plain = list(_shown(plain, matrix))
     system, machine, left = _ground([one for one in plain if one.lower() not in FILLING | MINE | {*WAYS}])
     found = tuple(_with_builds(tuple(_subjects(left, matrix)), matrix))
+    if any(_known(one, matrix) and not _place(one, matrix) and one != "rocm" for one in found):
+        found = tuple(one for one in found if one != "rocm")  # without a version it says which build is wanted
     known = [one for one in found if _known(one, matrix)]
+    known = [*_behind(known, matrix), *known]
     if not known:
         return Asked(subjects=tuple(parts))  # nothing in it is known: it is rejected as typed
     return Asked(
@@ -119,11 +120,31 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
     )
 
 
+def _behind(subjects: Sequence[str], matrix: Matrix) -> Iterator[str]:
+    """Yield what a program is a question about and nobody named: ComfyUI runs in a PyTorch."""
+    named = [re.split(r"[\[=<>!~ ]", one)[0] for one in subjects]
+    about = (serving.program_named(matrix, canonicalize_name(one)) for one in named)
+    there = {COMPONENTS.get(one, one) for one in named}
+    yield from dict.fromkeys(one.on for one in about if one and one.on and COMPONENTS.get(one.on) not in there)
+
+
+def _shown(words: Sequence[str], matrix: Matrix) -> Iterator[str]:
+    """Yield the words, where nvidia-smi shows a CUDA version with the newest branch of the driver that shows it."""
+    smi = any(one.lower() in SMI for one in words)
+    branches = {str(one.cuda): one.number for one in drivers.branches(matrix)}
+    for one in words if smi else ():
+        if one in branches:
+            yield from ("driver", str(branches[one]))
+        elif one.lower() not in SMI | {"cuda"}:
+            yield one
+    yield from () if smi else words
+
+
 def nearest(name: str) -> str | None:
     """Return the name that may have been meant; None for a known one, or one like no other."""
     known = _names()
     plain = canonicalize_name(name) if name else ""
-    return None if plain in known else next(iter(get_close_matches(plain, sorted(known), 1, 0.7)), None)
+    return None if plain in known else next(iter(get_close_matches(plain, sorted(known), 1, 0.78)), None)
 
 
 def _names() -> frozenset[str]:
@@ -132,7 +153,8 @@ def _names() -> frozenset[str]:
 
 def _named(word: str, matrix: Matrix) -> bool:
     plain = canonicalize_name(word)
-    return plain in _names() or plain in matrix.systems or plain in matrix.distributions
+    known = plain in _names() or plain in matrix.systems or plain in matrix.distributions
+    return known or serving.program_named(matrix, plain) is not None
 
 
 def _of_a_stack(word: str, matrix: Matrix) -> bool:
@@ -179,6 +201,7 @@ def _joined(words: Sequence[str], matrix: Matrix) -> Iterator[str]:
 
 def _apart(word: str, matrix: Matrix) -> tuple[str, ...]:
     """Return a name and the version attached to it; any other word unchanged, and none for a mere amount."""
+    word = COUNTED.sub("", word)
     glued = None if BUILD.fullmatch(word) else GLUED.fullmatch(word)
     if AMOUNT.fullmatch(word):
         return ()
@@ -192,10 +215,19 @@ def _ground(words: Sequence[str]) -> tuple[str | None, str | None, list[str]]:
     system = machine = None
     left: list[str] = []
     before: str | None = None
+    mac = any(APPLE.fullmatch(one) for one in words)
     for word in words:
         plain, last, before = word.lower(), before, word.lower()
-        if plain in SYSTEMS or plain == "wsl2":
-            system = plain.removesuffix("2")
+        if plain in WSL or (
+            system == "wsl" and (plain in DISTRIBUTIONS or (last in DISTRIBUTIONS and VERSION.fullmatch(word)))
+        ):
+            system = "wsl"
+        elif plain in SYSTEMS or WINDOWS.fullmatch(plain):
+            system = system if system == "wsl" else "windows" if WINDOWS.fullmatch(plain) else plain
+        elif mac and plain in OF_A_MAC:
+            continue
+        elif APPLE.fullmatch(word) and last != "tesla":
+            system = "macos"
         elif plain in DISTRIBUTIONS:
             system = plain
         elif system in DISTRIBUTIONS and last == system and VERSION.fullmatch(word):
@@ -259,7 +291,8 @@ def _bound(words: Sequence[str]) -> tuple[int, str]:
 
 def _card(words: Sequence[str], matrix: Matrix) -> bool:
     """Return whether words name a GPU; a bare number is a version of the preceding word."""
-    if any(SIZE.fullmatch(one) or BUILD.fullmatch(one) for one in words) or (
+    brand = words[0].lower() in BRANDS
+    if any((SIZE.fullmatch(one) and not brand) or BUILD.fullmatch(one) for one in words) or (
         len(words) == 1 and VERSION.fullmatch(words[0]) and len(words[0]) != SERIES
     ):
         return False

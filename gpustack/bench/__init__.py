@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
-from gpustack import __version__
 from gpustack.bench import case, setting, siblings, suite
-from gpustack.bench.progress import Progress, Silent, Ticker, shown_on
+from gpustack.bench.progress import Progress, Ticker, shown_on
 from gpustack.bench.session import Session
 from gpustack.bench.siblings import found
 from gpustack.bench.stress import stress
@@ -16,7 +15,6 @@ from gpustack.collect.subprocesses import Door
 from gpustack.errors import UsageError
 from gpustack.matrix import Matrix
 from gpustack.model.bench import BenchReport
-from gpustack.model.report import Tool
 
 __all__ = ["DATA", "Progress", "Ticker", "listed", "measure", "shown_on", "stress"]
 
@@ -82,7 +80,7 @@ def measure(
             "spare": spare,
         },
         matrix=matrix,
-        progress=progress or Silent(),
+        progress=progress or Progress(),
         each=each or not quick or bool(names),
     )
     session.run(benches, gpus, repeat)
@@ -90,7 +88,7 @@ def measure(
     known = sorted(session.results, key=lambda one: (order[one.id], one.gpus or (one.device or 0,)))
     results = siblings.compared(case.merged(known), session.devices)
     return BenchReport(
-        tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
+        tool=matrix.tool,
         devices=session.devices,
         results=results,
         findings=found(results),

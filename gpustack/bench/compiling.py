@@ -1,10 +1,6 @@
-"""Kernels made ready: PTX as it ships, or compiled by NVRTC for the GPU at hand.
+"""Kernels made ready: PTX as it ships (``tools/kernels.py`` makes it), or compiled by NVRTC for the GPU at hand.
 
-It leaves the thread that calls it with the locale C: call it in a thread of its own.
-
-``python -m gpustack.bench.compiling`` makes the PTX again. It needs NVRTC 12.0 (``pip install
-nvidia-cuda-nvrtc-cu12==12.0.76``, no GPU): a newer one would write PTX that the driver branch 525, our floor, cannot
-read. The head of each file says from which source it was made, and a test holds the two together.
+NVRTC leaves the thread that calls it with the locale C: call it in a thread of its own.
 
 Compiled for one architecture they may use what only it has (bulk copies on Hopper, its wide products). What was made is
 kept in the user's cache folder by source, architecture and compiler, with its own checksum in front: a damaged entry is
@@ -33,10 +29,6 @@ WHEELS = ("nvidia/cu14/lib", "nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib")
 TOOLKITS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
 USUAL_TOOLKIT = "/usr/local/cuda"
 _NAME = re.compile(r"libnvrtc\.so\.(\d+)")
-COMPILER = (12, 0)
-ARCHITECTURE, ARCHITECTURES = "compute_60", {"probe.cu": "compute_80"}  # the oldest that the source can be compiled for
-REMEDY = "pip install nvidia-cuda-nvrtc-cu12==12.0.76"
-_HEAD = re.compile(r"// source (\S+) sha256 ([0-9a-f]{64})\n// compiler (.+)\n")
 OPTIONS = ("--std=c++17",)
 SPECIFIC = 9  # from this major capability on there are architecture-specific instructions, marked by a suffix
 DIGEST = 32
@@ -117,65 +109,6 @@ def _files(folder: Path) -> list[Path]:
         return list(folder.glob("libnvrtc.so.*"))
     except OSError:
         return []
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """The origin of a PTX file according to its head."""
-
-    source: str
-    sha256: str
-    compiler: str
-
-
-def sources() -> tuple[Path, ...]:
-    """Return the kernel source files, by name."""
-    return tuple(sorted(assets.MICROBENCH.glob("*.cu")))
-
-
-def options(source: Path) -> tuple[str, ...]:
-    """Return the compiler options for this source."""
-    return (f"--gpu-architecture={ARCHITECTURES.get(source.name, ARCHITECTURE)}", "--std=c++17")
-
-
-def expected(source: Path) -> Origin:
-    """Return the expected head of this source's PTX."""
-    compiler = f"NVRTC {COMPILER[0]}.{COMPILER[1]} {' '.join(options(source))}"
-    return Origin(source=source.name, sha256=hashlib.sha256(source.read_bytes()).hexdigest(), compiler=compiler)
-
-
-def origin(text: str) -> Origin | None:
-    """Return the origin stated in the head of a PTX text, or None if there is none."""
-    match = _HEAD.match(text)
-    return Origin(source=match[1], sha256=match[2], compiler=match[3]) if match else None
-
-
-def build(source: Path, nvrtc: Nvrtc) -> str:
-    """Return the PTX of this source with its head."""
-    made = expected(source)
-    head = f"// source {made.source} sha256 {made.sha256}\n// compiler {made.compiler}\n"
-    return head + nvrtc.ptx(source.read_text("utf-8"), source.name, options(source))
-
-
-def find() -> Nvrtc:
-    """Return the compiler of the wheel installed beside us; raises NothingSeenError if there is no 12.0."""
-    for folder in sys.path:
-        path = Path(folder, "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
-        if path.is_file():
-            found = Nvrtc(path)
-            if found.version != COMPILER:
-                raise NothingSeenError(f"{path} is NVRTC {found.version[0]}.{found.version[1]}, not 12.0: {REMEDY}")
-            return found
-    raise NothingSeenError(f"there is no NVRTC 12.0 here: {REMEDY}")
-
-
-def main() -> None:
-    """Write the PTX of every source next to it."""
-    nvrtc = find()
-    for source in sources():
-        made = source.with_suffix(".ptx")
-        writing.write(made, build(source, nvrtc))
-        sys.stdout.write(f"{made.name}: {made.stat().st_size} bytes\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +206,3 @@ def keep(entry: Path, data: bytes) -> None:
     with suppress(OSError, OutputError):
         entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         writing.write(entry, hashlib.sha256(data).digest() + data)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from gpustack.model.bench import Result
@@ -14,8 +14,8 @@ ERASE = "\r\x1b[K"
 EVERY = 10.0  # seconds between two lines of a log
 
 
-class Progress(Protocol):
-    """The display while benchmarks run."""
+class Progress:
+    """The display while benchmarks run; this one shows nothing."""
 
     def started(self, bench: str, number: int, of: int) -> None:
         """Show the start of this benchmark, with its number and the total."""
@@ -30,26 +30,17 @@ class Progress(Protocol):
         """Stop displaying."""
 
 
-class Lines:
+class Lines(Progress):
     """One line for each finished benchmark: for logs and pipes."""
 
     def __init__(self, stream: TextIO) -> None:
         """Write to this stream."""
         self._stream = stream
 
-    def started(self, bench: str, number: int, of: int) -> None:
-        """Show nothing yet."""
-
-    def moved(self, part: float) -> None:
-        """Show nothing yet."""
-
     def finished(self, result: Result, number: int, of: int) -> None:
         """Write the line."""
         self._stream.write(f"[{number}/{of}] {said(result)}\n")
         self._stream.flush()
-
-    def close(self) -> None:
-        """Leave the stream open: it is not ours."""
 
 
 class Live(Lines):
@@ -87,16 +78,6 @@ class Live(Lines):
     def _left(self, done: float) -> str:
         spent = time.monotonic() - self._begun
         return f", about {spent / done - spent:.0f} s left" if done > 0 else ""
-
-
-class Silent(Lines):
-    """Nothing at all."""
-
-    def __init__(self) -> None:
-        """Show nothing."""
-
-    def finished(self, result: Result, number: int, of: int) -> None:
-        """Show nothing."""
 
 
 def shown_on(stream: TextIO) -> Progress:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from gpustack import __version__
 from gpustack.bench import results, setting
 from gpustack.bench.listening import Ear, Line, abreast, start
 from gpustack.bench.progress import Ticker
@@ -18,7 +17,6 @@ from gpustack.bench.suite import Bench, listed
 from gpustack.collect.subprocesses import Door
 from gpustack.matrix import Matrix
 from gpustack.model.bench import BenchReport, Device, Mark, Result, Stress, Telemetry
-from gpustack.model.report import Tool
 
 if TYPE_CHECKING:
     from gpustack.bench.results import Opened
@@ -179,7 +177,7 @@ def stress(
         raise results.refusal(trouble.what if trouble else None, max(gpus or (0,)))
     own = {seen.device.index: seen.device for seen in devices}
     return BenchReport(
-        tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
+        tool=matrix.tool,
         devices=tuple(own.get(device.index, device) for device in devices[0].devices),
         results=kept,
         findings=found(kept),

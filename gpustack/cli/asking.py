@@ -45,7 +45,8 @@ Kernel = Annotated[
 ]
 Module = Annotated[str | None, typer.Option("--kernel-module", metavar="FLAVOUR", help="open or proprietary.")]
 System = Annotated[
-    str | None, typer.Option("--os", metavar="SYSTEM", help="linux, windows, wsl, or a distribution: ubuntu-24.04.")
+    str | None,
+    typer.Option("--os", metavar="SYSTEM", help="linux, windows, wsl, macos, or a distribution: ubuntu-24.04."),
 ]
 Machine = Annotated[
     str | None,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 import typer
 
 from gpustack.cli import options
-from gpustack.cli.pseudonyms import Pseudonyms, read_key
 from gpustack.cli.results import How, counts, deliver, places, prepare, rendered, write
 from gpustack.cli.terminal import Counted, findings, known, sentence, standard_input
 from gpustack.errors import GpustackError, UsageError
@@ -138,7 +137,7 @@ def snapshot(
     everywhere: options.Everywhere = False,
     _plugins: options.Plugins = None,
     redacted: options.Redacted = True,
-    pseudonyms: Pseudonyms = None,
+    pseudonyms: options.Pseudonyms = None,
     timeout: options.Timeout = None,
 ) -> None:
     """Record the facts of this machine without judging them, to examine elsewhere or to compare later.
@@ -150,7 +149,7 @@ def snapshot(
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
     if pseudonyms and not redacted:
         raise UsageError("--pseudonyms and --no-redact contradict each other")
-    key = read_key(pseudonyms) if pseudonyms else b""
+    key = options.read_key(pseudonyms) if pseudonyms else b""
     if origins:
         write(again(origins, timeout, redacted=redacted, key=key), output)
         return

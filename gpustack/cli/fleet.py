@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gpustack.cli.fleet_pairs import Labels, pairs
-from gpustack.cli.options import Fail, Formats, Output, Plugins, Verbose
-from gpustack.cli.pseudonyms import Hidden, Pseudonyms
+from gpustack.cli.options import Fail, Formats, Hidden, Output, Plugins, Pseudonyms, Verbose
 from gpustack.cli.results import rendered, write
 from gpustack.errors import UsageError
 from gpustack.plugins import LOADED
@@ -76,7 +75,6 @@ def collect(
     """
     from gpustack.fleet import collecting, launching, nodes
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.fleet import engines
 
     hidden = Hidden(pseudonyms) if pseudonyms else None
     if engine == "kubernetes" and not (manifest or IMAGE.fullmatch(image)):
@@ -85,7 +83,7 @@ def collect(
         reach: launching.Reach = launching.ray_reach
         wanted = nodes.expand(named) if named else launching.ray_names()
     else:
-        row = launching.engine(engines(Matrix()), engine)
+        row = launching.engine(launching.engines(Matrix()), engine)
         reach = launching.launcher(replace(row, manifest=nodes.text(manifest)) if manifest else row, image)
         wanted = nodes.expand(named) if named else launching.names(row, seconds)
     if hidden:
@@ -227,17 +225,14 @@ def since(
     verbose: Verbose = False,
 ) -> None:
     """Say which nodes have had a finding, since when, how often, and across how many boots."""
-    from gpustack import __version__
     from gpustack.fleet import runs
     from gpustack.matrix import Matrix
     from gpustack.model.fleet import History
-    from gpustack.model.report import Tool
 
     found = runs.since(store, finding)
     if not found and finding not in runs.ids(store):
         _known(finding, runs.ids(store))
-    tool = Tool(name="gpustack", version=__version__, matrix_date=Matrix().date)
-    history = History(tool=tool, finding=finding, nodes=found)
+    history = History(tool=Matrix().tool, finding=finding, nodes=found)
     write(rendered(history, written, "fleet-since", output, verbose=verbose), output)
 
 

@@ -36,15 +36,12 @@ def plan_pairs(
     output: Output = None,
 ) -> None:
     """Print which nodes to measure together, one line `ROUND A B` per pair; pairs of a round run at the same time."""
-    from gpustack import __version__
     from gpustack.fleet import nodes
     from gpustack.fleet import pairs as matching
     from gpustack.matrix import Matrix
     from gpustack.model.fleet import Matchings
-    from gpustack.model.report import Tool
 
-    tool = Tool(name="gpustack", version=__version__, matrix_date=Matrix().date)
-    made = Matchings(tool=tool, seed=seed, rounds=matching.plan(nodes.expand(named), rounds, seed))
+    made = Matchings(tool=Matrix().tool, seed=seed, rounds=matching.plan(nodes.expand(named), rounds, seed))
     write(rendered(made, written, "fleet-plan", output, verbose=False), output)
 
 

@@ -39,8 +39,9 @@ def shown(
     """Return a report as text or JSON, with the width and colours of its destination."""
     if hasattr(report, "results"):
         return rendered(report, written, "bench", output, verbose=verbose)
-    form = "check" if hasattr(report, "policy") else "text"
-    return rendered(report, written, form, output, verbose=verbose, quiet=quiet, example=example())
+    if hasattr(report, "policy"):
+        return rendered(report, written, "check", output, verbose=verbose, quiet=quiet)
+    return rendered(report, written, "text", output, verbose=verbose, quiet=quiet, example=example())
 
 
 def rendered(made: object, written: Format, form: str, output: Path | None, *, verbose: int, **more: object) -> str:

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -16,59 +16,23 @@ from typer.core import TyperCommand, TyperGroup
 
 from gpustack.errors import UsageError
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 if TYPE_CHECKING:
     import typer
 
 ORDER = "gpustack.order"
 PROGRAM = "gpustack"
 SENTENCE = ". "
-EXAMPLES: Mapping[str, Sequence[str]] = {
-    "": ("doctor", "help bench"),
-    "doctor": ("doctor --deep", "doctor --from issue.txt --from dmesg.txt"),
-    "stack": ("stack", "stack --format html -o stack.html"),
-    "snapshot": ("snapshot -o machine.json", "snapshot --from machine.json --redact -o shared.json"),
-    "diff": ("diff monday.json today.json", "diff good-node.json bad-node.json -v"),
-    "check": ("check --init", "check --format text --format junit -o gpustack.xml"),
-    "bench": ("bench --quick", "bench 'gemm.*' hbm.read --gpu 0 --save today.json"),
-    "stress": ("stress --seconds 300", "stress --seconds 60 --gpu 0 --gpu 1"),
-    "trace": ("trace --model transformer", "trace --cpu --format html -o trace.html"),
-    "explain": ("explain driver-too-old-for-cuda-build", "explain Xid 79"),
-    "mcp": ("mcp", "mcp --help"),
-    "selftest": ("selftest", "selftest -v"),
-    "report": ("report -o bundle.zip", "report --from machine.json -o bundle.zip"),
-    "fleet": ("fleet collect nodes --engine slurm", "fleet judge nodes"),
-    "fleet collect": ("fleet collect nodes --engine slurm", "fleet collect nodes --engine ssh --nodes gpu[001-128]"),
-    "fleet judge": ("fleet judge nodes", "fleet judge nodes --format html -o fleet.html"),
-    "fleet diff": ("fleet diff monday today", "fleet diff monday today --format json"),
-    "fleet since": (
-        "fleet since gpu-xid --store nodes/fleet.sqlite",
-        "fleet since gpu-ecc-error --store nodes/fleet.sqlite --format json",
-    ),
-    "fleet gate": (
-        "fleet gate gpu[001-008] --store nodes/fleet.sqlite",
-        "fleet gate --store nodes/fleet.sqlite --warnings",
-    ),
-    "fleet pack": ("fleet pack nodes nodes.sqlite", "fleet pack nodes nodes.parquet"),
-    "fleet pairs": ("fleet pairs plan gpu[001-128]", "fleet pairs decode results.txt"),
-    "fleet pairs plan": ("fleet pairs plan gpu[001-128]", "fleet pairs plan gpu[001-128] --rounds 5 --seed 7"),
-    "fleet pairs decode": ("fleet pairs decode results.txt", "fleet pairs decode results.txt --by rack"),
-    "matrix": ("matrix show pytorch", "matrix why torch==2.7.1+cu128 --driver 550.54.15"),
-    "matrix show": ("matrix show pytorch", "matrix show cudnn --format json"),
-    "matrix why": (
-        "matrix why torch==2.11.0 --driver 550.54.15 --gpu H100 --python 3.12",
-        "matrix why vllm==0.19.0 torch==2.10.0 --gpu GB200 --machine aarch64",
-    ),
-    "matrix plan": (
-        "matrix plan 'torch>=2.6' --driver 470.256.02 --gpu 'RTX 3060'",
-        "matrix plan jax --gpu GH200 --python 3.14t",
-    ),
-    "matrix update": ("matrix update pytorch --write rows", "matrix update --from gpustack-data.zip"),
-}
 
 
 def examples(name: str, program: str = PROGRAM) -> list[str]:
     """Return examples of the command with this name, such as "matrix why"."""
-    return [f"{program} {one}" for one in EXAMPLES.get(name, ())]
+    table = tomllib.loads(Path(__file__).with_name("examples.toml").read_text("utf-8"))
+    return [f"{program} {one}" for one in table.get(name, ())]
 
 
 def sentence(text: str) -> str:

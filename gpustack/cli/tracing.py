@@ -210,6 +210,6 @@ def _rendered(made: Trace, place: Place, *, verbose: bool) -> str:
 
 
 def _progress() -> Progress:
-    from gpustack.trace.steps import Live, Silent
+    from gpustack.trace.steps import Live, Progress
 
-    return Live(sys.stderr) if sys.stderr.isatty() else Silent()
+    return Live(sys.stderr) if sys.stderr.isatty() else Progress()

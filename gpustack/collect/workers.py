@@ -33,7 +33,7 @@ TRIES = 5  # of a start when nothing else is at work
 MOST_CHILDREN = 64  # more than one machine and one Python need, with or without running frameworks
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 LATE = "the time was up before it was asked"
-CUT = "it was interrupted before it was asked"
+CUT = "gpustack was interrupted"
 
 __all__ = ["LATE", "MOST_CHILDREN", "Crew", "Reply", "Task", "ask"]
 

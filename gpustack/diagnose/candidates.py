@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding, Verdict
 
 # What people complain of without a word of the cause, and what shows a GPU at work.
-COMPLAINTS = ("gpu-unused-said", "cuda-available-false", "cuda-fails-said", "no-device", "init-error")
+COMPLAINTS = (
+    *("gpu-unused-said", "cuda-available-false", "cuda-fails-said", "no-device", "init-error"),
+    *("gpu-complaint", "crash-said"),
+)
 SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory")
 SURE, SURER = 0.9, 0.995  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack

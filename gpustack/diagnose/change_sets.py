@@ -122,15 +122,17 @@ def change_set(
 def with_torch(facts: Facts, matrix: Matrix, environment: str | None, release: str, tag: str) -> ChangeSet | None:
     """Return the set that goes with one build of torch, whatever runs here; None where something here fits no release.
 
-    It has torch alone where nothing that is bound to it is here.
+    It has torch alone where nothing that is bound to it is here. A server is compiled for the usual build of its torch.
     """
     here = place(facts, environment)
     pins = _pins(here, release, matrix)
     usual = torch.default_build(matrix, release, here.system)
-    if pins is None:
+    known, own = torch.release_of(matrix, release), usual is not None and usual.tag == tag
+    no_wheel = known is not None and here.python not in {None, *known.pythons}
+    if pins is None or no_wheel or (not own and any(name in here.held for name in SERVERS)):
         return None
     moves = tuple(name for name, wanted in pins.items() if here.held.get(name) != wanted)
-    return ChangeSet(pins=pins, moves=moves, tag=tag, usual=usual is not None and usual.tag == tag, fit=Kept.UNKNOWN)
+    return ChangeSet(pins=pins, moves=moves, tag=tag, usual=own, fit=Kept.UNKNOWN)
 
 
 def _sets(here: Place, facts: Facts, matrix: Matrix) -> Iterator[ChangeSet]:

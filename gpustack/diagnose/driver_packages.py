@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.frameworks import JETPACK, embedded
 from gpustack.diagnose.machine.inventory import arch_on_bus, gpus, on_windows, ours
-from gpustack.diagnose.machine.values import text, told
+from gpustack.diagnose.machine.values import items, text, told
 from gpustack.matrix.subjects import drivers
 from gpustack.matrix.subjects import gpus as products
 from gpustack.matrix.subjects.ranges import numbers
@@ -122,6 +122,15 @@ def commands(branch: int, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     return _from_nvidia(branch, kind or "open", facts)
 
 
+def without_runfile(facts: Facts) -> tuple[Command, ...]:
+    """Return how a driver that NVIDIA's .run installer put here is removed: packages over it would mix two."""
+    kinds = {text(one, "kind") for one in items(told(facts, "nvidia-driver"), "packages")}
+    if "runfile" not in kinds:
+        return ()
+    why = step("the driver that is here came from NVIDIA's .run installer, which no package manager removes or updates")
+    return sh("sudo nvidia-uninstall"), why
+
+
 def by_windows(facts: Facts, branch: Word = NOTHING) -> tuple[Command, ...]:
     """Return what has to be done on Windows, which has the driver: in WSL none is installed."""
     which = sh("branch {branch} of NVIDIA's driver", branch=branch) if branch else sh("NVIDIA's newest driver")
@@ -155,7 +164,7 @@ def _anywhere(branch: int, kind: str | None, facts: Facts, matrix: Matrix) -> tu
         sh("sudo apt-get update"),
         typed,
         *hints,
-        step("that is for Ubuntu, where it has that branch"),
+        step("these commands are for Ubuntu releases that package this branch"),
         *((red_hat,) if branch >= CONVENTIONS else ()),
         step("elsewhere as described in {page}", page=ADDRESS(GUIDE)),
     )

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gpustack import __version__
 from gpustack.diagnose import another_environment, requirements
 from gpustack.diagnose.candidates import candidates, settled
-from gpustack.diagnose.causes import cause_of
-from gpustack.diagnose.evidence import unseen, weighed
+from gpustack.diagnose.evidence import cause_of, unseen, weighed
 from gpustack.diagnose.machine import amd, containers, exercised, intel
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
@@ -20,18 +19,8 @@ from gpustack.diagnose.requirements import broken
 from gpustack.diagnose.requirements.versions import IN_WORDS, draw, in_words
 from gpustack.diagnose.rule import Rule
 from gpustack.diagnose.rulebook import asked
-from gpustack.model.facts import AT_WORK, Layer, Status, Unseen
-from gpustack.model.report import (
-    Confidence,
-    EnvironmentVerdict,
-    Health,
-    Kept,
-    Purpose,
-    Report,
-    Severity,
-    Tool,
-    Verdict,
-)
+from gpustack.model.facts import AT_WORK, OTHER_CHECKS, Layer, Status, Unseen
+from gpustack.model.report import Confidence, EnvironmentVerdict, Health, Kept, Purpose, Report, Severity, Tool, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,7 +66,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
         findings = everything = _found(exercised.recognised(own, matrix), judging)
     if own is not facts:
         everything = _found(exercised.recognised(facts, matrix), judging)
-    others = _beside(findings, everything)
+    others = tuple(one for one in everything if one.key not in {finding.key for finding in findings})
     contracts = (*judging.drawn, *requirements.contracts(held))
     works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))
     by_python = {one.python: _inside(one.python, works) for one in facts.environments}
@@ -111,11 +100,6 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     )
 
 
-def _beside(findings: Sequence[Finding], everything: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return what is there only because of Pythons that were found, which does not break the machine."""
-    return tuple(one for one in everything if one.key not in {finding.key for finding in findings})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
     """What is the same for every view of one machine: its broken requirements, the purpose, and which rules failed."""
@@ -139,7 +123,7 @@ def restricted(report: Report, facts: Facts, ids: Sequence[str]) -> Report:
         report,
         findings=held,
         contracts=tuple(replace(one, finding=one.finding if one.finding in kept else None) for one in report.contracts),
-        not_seen=(*report.not_seen, Unseen(what="all other checks", why="--only was given")),
+        not_seen=(*report.not_seen, OTHER_CHECKS),
         verdict=verdict(held, facts, {}, blind=blind(report.not_seen)),
     )
 
@@ -203,7 +187,7 @@ def failed(rule: Callable[..., object], error: Exception) -> Unseen:
 
 
 def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:
-    """Give the findings with their causes; a consequence has no advice of its own and weighs no more than its cause."""
+    """Yield the findings with their causes; a consequence has no remedy and is no more severe than its cause."""
     by_key = {finding.key: finding for finding in findings}
     for finding in findings:
         cause = cause_of(finding, findings)

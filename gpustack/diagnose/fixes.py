@@ -132,21 +132,21 @@ def from_nvidia(facts: Facts, package: str, guide: str, *, arch: str = "") -> tu
 
 
 def driver(facts: Facts, matrix: Matrix, last: int | None = None, *, branch: int | None = None) -> tuple[Command, ...]:
-    """Give the commands that install a driver: of this branch, else of the last that runs the GPUs, else the newest."""
-    number = branch or last or last_branch(facts, matrix)
+    """Return the commands that install a driver: of this branch, else of the last for the GPUs, else the newest."""
+    number, before = branch or last or last_branch(facts, matrix), driver_packages.without_runfile(facts)
     if number is not None:
-        return driver_packages.commands(number, facts, matrix)
+        return (*before, *driver_packages.commands(number, facts, matrix))
     if on_windows(facts):
         return driver_packages.by_windows(facts)
     if ubuntu(facts):
-        return sh("sudo apt-get update"), sh("sudo ubuntu-drivers install")
+        return *before, sh("sudo apt-get update"), sh("sudo ubuntu-drivers install")
     name = driver_packages.distribution(facts) or ""
     if name in OWN:
-        return (OWN[name],)
+        return (*before, OWN[name])
     if manager(facts) is None:
         newest = max(one.number for one in drivers.branches(matrix) if one.kind in drivers.KEPT)
-        return driver_packages.commands(newest, facts, matrix)
-    return from_nvidia(facts, "nvidia-open", DRIVERS, arch="nvidia-open nvidia-utils")
+        return (*before, *driver_packages.commands(newest, facts, matrix))
+    return *before, *from_nvidia(facts, "nvidia-open", DRIVERS, arch="nvidia-open nvidia-utils")
 
 
 def last_branch(facts: Facts, matrix: Matrix) -> int | None:
@@ -231,7 +231,7 @@ def new_torch(facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]] |
 def told_as(change: ChangeSet, facts: Facts, environment: str | None) -> tuple[str, tuple[Command, ...]]:
     """Return a set of changes in words and as commands."""
     others = installing.listed([f"{name} {version}" for name, version in change.pins.items() if name != "torch"])
-    beside = f" with {others}, which go with it" if others else " (with torchvision and torchaudio if used)"
+    beside = f" with the matching {others}" if others else " (with torchvision and torchaudio if used)"
     text = f"Install PyTorch {change.torch}, build {change.tag}{beside}."
     return text, installing.commands(change, facts, environment)
 

@@ -175,7 +175,7 @@ def _again(
     if wanted in FAMILY and wanted not in installing.FROM_SOURCE and not pin:
         return (
             step(
-                "install the release of {name} that is made for torch {torch}: its newest is for another",
+                "install the release of {name} that was built for torch {torch}: the newest is for another torch",
                 name=DISTRIBUTION(wanted),
                 torch=torch_,
             ),

@@ -16,12 +16,12 @@ from gpustack.explain import topics
 from gpustack.imports import messages
 from gpustack.imports.messages import mentioned
 from gpustack.imports.texts import take
-from gpustack.matrix.spelling import SUFFIX, cut, spellings, squash
 from gpustack.matrix.subjects.amd_intel import gfx_of
 from gpustack.matrix.subjects.candidates import index, tokens
 from gpustack.matrix.subjects.codes import FAMILIES, ClockReason, Number, clock_reasons, numbers
 from gpustack.matrix.subjects.gpus import capability_of
 from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.ranges import SUFFIX, cut, spellings, squash
 from gpustack.matrix.subjects.terms import layers, systems, terms
 from gpustack.model.facts import Facts, Layer
 from gpustack.model.matrix_answer import Explanation, Kind, Meaning
@@ -57,13 +57,17 @@ def explain(words: Sequence[str], matrix: Matrix) -> Explanation:
     entries = tuple(_entries(matrix))
     known = _index(entries)
     listed, missing = mentioned(text, matrix)
+    begun = _begun(text, entries)
     told = [make() for make in next((known[form] for form in spellings(text) if form in known), ())]
+    told = told or [make() for _, make in begun if len(begun) == 1]
     if not told:
         told += [*_with_messages(text, listed, matrix), *_judged(text, matrix)]
     if not any(one.kind is not Kind.MESSAGE or one.findings for one in told) and not missing:
         spoken, missing = _spoken(text, known)
         told += spoken or (*gpu(text, matrix), *shared(text, matrix, exact=True))
-    near = () if told else tuple(one.id for one in _spoken(text, known)[0]) or tuple(_near(text, entries, matrix))
+    near = (
+        () if told else tuple(one.id for one in _spoken(text, known)[0]) or tuple(_near(text, begun, entries, matrix))
+    )
     part = len(text.split()) >= PART and not any(one.findings for one in told if one.kind is not Kind.SYSTEM)
     if part or not (told or near or missing):
         told += shared(text, matrix, exact=False)
@@ -156,15 +160,22 @@ def _spoken(text: str, known: Mapping[str, Sequence[Make]]) -> tuple[list[Meanin
     return (told, left) if len(names) >= len(left) else ([], ())
 
 
-def _near(text: str, entries: Iterable[Entry], matrix: Matrix) -> Iterator[str]:
-    """Yield the names that are spelt almost like the text."""
+def _begun(text: str, entries: Iterable[Entry]) -> tuple[tuple[str, Make], ...]:
+    """Return the names that begin with the text, each with what gives its meaning."""
+    start = squash(text)
+    named = len(start) >= SHORTEST and " " not in text
+    return tuple((name, make) for name, _, make in entries if named and squash(name).startswith(start))
+
+
+def _near(text: str, begun: Iterable[tuple[str, Make]], entries: Iterable[Entry], matrix: Matrix) -> Iterator[str]:
+    """Yield the names that begin with the text, then those that are spelt almost like it."""
     names: dict[str, str] = {}
     for name, others, _ in entries:
         names.update(dict.fromkeys(map(squash, (name, *others)), name))
     for number in (number for family in FAMILIES for number in numbers(matrix, family)):
         names.update({squash(name): name for name in reversed((number.name, *number.also))})
     close = get_close_matches(squash(text)[:LONGEST], names, n=2 * MOST_NEAR, cutoff=NEAR)
-    yield from list(dict.fromkeys(names[one] for one in close))[:MOST_NEAR]
+    yield from list(dict.fromkeys([*(name for name, _ in begun), *(names[one] for one in close)]))[:MOST_NEAR]
 
 
 def _once(told: Iterable[Meaning]) -> Iterator[Meaning]:
@@ -183,7 +194,8 @@ def gpu(text: str, matrix: Matrix) -> Iterator[Meaning]:
     architecture = matrix.arch(capability) if capability else None
     if architecture:
         known = topics.of_architecture(architecture)
-        yield replace(known, title=f"{text} is a GPU of {known.title}")
+        title = f"{text} has the {architecture.name} architecture, compute capability {architecture.capability}."
+        yield replace(known, title=title)
     elif target:
         yield (
             Meaning(

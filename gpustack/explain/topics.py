@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import rulebook
+from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import serving
 from gpustack.matrix.subjects.codes import ClockReason, Number, bucket_of, cascades
 from gpustack.matrix.subjects.terms import LayerRow, System, Term, layers, leads_of, place_of, systems, terms
@@ -15,54 +16,12 @@ from gpustack.model.facts import Layer
 from gpustack.model.matrix_answer import Kind, Lead, Meaning
 
 if TYPE_CHECKING:
-    from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.messages import Pattern
     from gpustack.model.report import Finding
     from gpustack.model.rows import Architecture
 
-BENCH = {
-    "bench-failed": """A benchmark gave a wrong result, or did not finish.
-
-        A wrong result means that the GPU, its memory or a library computes wrongly: do not trust anything that it
-        computes until the cause is known. If the benchmark crashed instead, the finding quotes the error.
-
-        Run it again alone (gpustack bench NAME); look for Xids and ECC errors (gpustack doctor); if a wrong result
-        returns, take the GPU out of service.""",
-    "bench-low": """A benchmark reached clearly less than this GPU can.
-
-        The ceiling is computed from what the GPU reports; the matrix says how much of it is usual. Programs that are
-        bound by this figure slow down in proportion.
-
-        The finding names what held it back, if that was visible: clocks held down by power or heat, a narrower PCIe
-        link, another process on the GPU. Fix that and measure again; measure on a GPU that nobody else uses.""",
-    "bench-unsteady": """A benchmark's figures vary too much to be reliable.
-
-        It says nothing about the GPU. Usually another program uses the GPU or the machine, or the clocks change during
-        the measurement.
-
-        Stop the others (gpustack explain gpu-processes says how to find them) and measure again.""",
-    "bench-skipped": """A benchmark was not run, because something that it needs is missing.
-
-        It says nothing about the GPU. The finding says what is missing: a library, memory, or a data type that this GPU
-        does not support.
-
-        If a package is missing, the finding names the command that installs it.""",
-}
-TRACE = {
-    "trace-wrong-answer": """A traced model gave a wrong answer.
-
-        It was compared with the same model in float64 on the CPU, and differs by more than the precision explains. A
-        GPU, its memory or a library computes wrong results: the figures of that run do not count, and other results are
-        in doubt.
-
-        Compare every bit under load (gpustack stress), look for Xids and ECC errors (gpustack doctor), and trace
-        another model or precision: an error in one of them alone is a library's.""",
-    "trace-step-failed": """One of the seven steps of running a model did not work.
-
-        The finding names the step and quotes the error. The later steps were not reached.
-
-        Let the doctor look for the cause (gpustack doctor --deep); gpustack explain takes the error message.""",
-}
+DOCS: Mapping[str, Mapping[str, str]] = Matrix().table("findings")["docs"]
+BENCH, TRACE = DOCS["bench"], DOCS["trace"]
 DOCTOR = ("gpustack doctor",)
 CLOCKS = ("nvidia-smi -q -d PERFORMANCE", "gpustack bench")
 WEIGHTS = {
@@ -278,11 +237,11 @@ def _about(one: Architecture) -> Iterator[str]:
     if one.gpus:
         yield f"GPUs: {', '.join(one.gpus)}."
     if one.first_toolkit:
-        last = f" to {one.last_toolkit}" if one.last_toolkit else " on"
-        yield f"nvcc supports it from CUDA {one.first_toolkit}{last}."
+        last = f" to {one.last_toolkit}" if one.last_toolkit else " and newer"
+        yield f"nvcc supports it in CUDA {one.first_toolkit}{last}."
     if one.first_branch or one.last_branch:
-        first = f" from branch {one.first_branch} on" if one.first_branch else ""
-        last = f" up to branch {one.last_branch}" if one.last_branch else ""
+        first = f" from branch {one.first_branch}" if one.first_branch else ""
+        last = f" up to branch {one.last_branch}" if one.last_branch else " on"
         yield f"Drivers support it{first}{last}."
     if one.tensor_cores:
         yield f"Its tensor cores are generation {one.tensor_cores}."

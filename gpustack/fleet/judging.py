@@ -11,11 +11,11 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from gpustack import __version__, plugins
+from gpustack import plugins
 from gpustack.fleet import drift, launching, looking, nodes
 from gpustack.matrix import Matrix
 from gpustack.model.fleet import Changed, Drift, FleetDifference, FleetReport, Missing, NodeClass, Turned
-from gpustack.model.report import Health, Tool
+from gpustack.model.report import Health
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -91,7 +91,7 @@ def judge(
         verdicts = dict(pair for batch in spread(looking.judge, _batches(asked)) for pair in batch)
     classes = tuple(_classes(whole, verdicts))
     report = FleetReport(
-        tool=Tool(name="gpustack", version=__version__, matrix_date=Matrix().date),
+        tool=Matrix().tool,
         taken=max((one.taken for one in whole.seen.values()), default=""),
         nodes=len(whole.seen) + len(whole.missing),
         status=_statuses(classes, len(whole.missing)),
@@ -211,7 +211,7 @@ def between(before: Path, after: Path, called: Callable[[str], str] = str) -> Fl
         for (old, new, gone, come), names in grouped.items()
     )
     return FleetDifference(
-        tool=Tool(name="gpustack", version=__version__, matrix_date=Matrix().date),
+        tool=Matrix().tool,
         turned=tuple(sorted(turned, key=lambda one: (-len(one.nodes), one.nodes))),
         changed=tuple(sorted(_changed(then, now), key=lambda one: (-len(one.nodes), one.component, one.fact))),
         same=same,

@@ -9,15 +9,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.fleet import nodes
-
-if TYPE_CHECKING:
-    from gpustack.matrix.subjects.fleet import Engine
+from gpustack.matrix.subjects import rows_of
 
 MOST_BYTES = 32_000_000  # of one answer
 LAST, LAST_WORDS = 100, 200  # letters of a failed command's output
@@ -26,6 +24,26 @@ GRACE = 2.0  # seconds between asking a command to end and killing it
 CLEANING = 30.0  # seconds to clean up after a launcher
 FIRST_BRACE, WORDS = b"{", "{words}"
 Reach = Callable[[str, tuple[str, ...], float], tuple[bytes, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """A launcher that a site runs already: ``command`` runs a program on {node}, ``nodes`` prints the names of all.
+
+    ``before`` goes first with ``manifest`` as its input, ``after`` cleans up.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    before: tuple[tuple[str, ...], ...] = ()
+    after: tuple[str, ...] = ()
+    manifest: str = ""
+    source: str
+    checked: str
+
+
+engines = rows_of("fleet", "engines", Engine)  # every launcher
 
 
 def names(engine: Engine, seconds: float) -> tuple[str, ...]:

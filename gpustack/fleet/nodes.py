@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from gpustack.errors import InputError
 
@@ -56,11 +56,7 @@ def look(folder: Path) -> tuple[tuple[Node, ...], dict[str, str]]:
     if not names and not missing:
         raise InputError(f"{folder} has no NODE.json or NODE.json.gz: gpustack snapshot -o NODE.json writes one")
     nodes = tuple(
-        Node(
-            name=name,
-            snapshot=snapshots.get(name),
-            benches=tuple(path for _, path in sorted(benches.get(name, ()))),
-        )
+        Node(name=name, snapshot=snapshots.get(name), benches=tuple(path for _, path in sorted(benches.get(name, ()))))
         for name in names
     )
     return nodes, {name: why for name, why in missing.items() if name not in snapshots}
@@ -83,15 +79,27 @@ def _read(file: IO[bytes] | gzip.GzipFile, path: Path) -> str:
 
 
 def _missing(path: Path) -> dict[str, str]:
-    if not path.exists():
-        return {}
+    said = _table(path, "nodes and reasons") if path.exists() else {}
+    return {str(name): str(why) for name, why in said.items() if NAME.fullmatch(str(name))}
+
+
+def labels(path: Path) -> Mapping[str, Mapping[str, str]]:
+    """Return what a site states about its nodes, from a JSON object: ``{"node1": {"rack": "r1", "switch": "s1"}}``."""
+    said = _table(path, of := "nodes, each with a table of labels")
+    if not all(isinstance(held, dict) for held in said.values()):
+        raise InputError(f"{path} is not a table of {of}")
+    return {str(node): {str(key): str(one) for key, one in held.items()} for node, held in said.items()}
+
+
+def _table(path: Path, of: str) -> dict[str, Any]:
+    """Return the JSON object in a file; raises InputError for anything else."""
     try:
         said = json.loads(text(path))
     except ValueError as error:
         raise InputError(f"{path} is not JSON: {error}") from error
     if not isinstance(said, dict):
-        raise InputError(f"{path} is not a table of nodes and reasons")
-    return {str(name): str(why) for name, why in said.items() if NAME.fullmatch(str(name))}
+        raise InputError(f"{path} is not a table of {of}")
+    return said
 
 
 def expand(said: str) -> tuple[str, ...]:
@@ -135,14 +143,3 @@ def _name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise InputError(f"{name!r} is not a node name: only letters, digits, dots, dashes and underscores are allowed")
     return name
-
-
-def labels(path: Path) -> Mapping[str, Mapping[str, str]]:
-    """Return what a site states about its nodes, from a JSON object: ``{"node1": {"rack": "r1", "switch": "s1"}}``."""
-    try:
-        said = json.loads(text(path))
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}") from error
-    if not isinstance(said, dict) or not all(isinstance(held, dict) for held in said.values()):
-        raise InputError(f"{path} is not a table of nodes, each with a table of labels")
-    return {str(node): {str(key): str(one) for key, one in held.items()} for node, held in said.items()}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from gpustack.diagnose import rulebook
 from gpustack.diagnose.requirements.states import UPTIME
 from gpustack.matrix.facts import Schema
-from gpustack.matrix.subjects import fleet, health
+from gpustack.matrix.subjects import health
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -104,12 +104,20 @@ class Outline:
     parts: tuple[tuple[str, Part], ...] = field(repr=False)
 
 
+def _named(matrix: Matrix, kind: str) -> Iterator[tuple[str, str]]:
+    """Yield the component and the path of each fact of a kind."""
+    rows = (row for row in matrix.table("fleet")["facts"] if row["kind"] == kind)
+    return ((row["of"], name) for row in rows for name in row["names"])
+
+
 class Outlines:
     """Makes outlines from the schema and rows of one matrix; parts that many machines share are made once."""
 
     def __init__(self, matrix: Matrix) -> None:
         """Determine which facts are limited, and which of them rows read unchanged."""
-        self.schema, self.identity, self.fleeting = Schema(matrix), fleet.identity(matrix), fleet.fleeting(matrix)
+        self.schema = Schema(matrix)
+        self.identity = {name for _, name in _named(matrix, "identity")}  # what no two machines share
+        self.fleeting = {*_named(matrix, "fleeting")}  # numbers that decide no verdict but by their limits
         self.limits: dict[tuple[str, str], list[health.Limit]] = {}
         self.above: dict[tuple[str, str], list[float]] = {}
         self.exact: set[tuple[str, str]] = set()

@@ -26,6 +26,7 @@ OF_TORCH = "No CUDA GPUs are available"
 NOT_FOUND = frozenset(
     {"smi-no-devices", "nvml-not-loaded", "no-device", "cuda-available-false", "gpu-unused-said", "no-nvidia-gpu"}
 )
+OF_NVIDIA = re.compile(r"nvidia(?:-current|-legacy-\w{1,20}|-\d{3}\w{0,10})?")  # as distributions name the module
 RUNNING = re.compile(r"/lib/modules/([2-9]\.\d[\w.+~-]*)")
 
 
@@ -88,7 +89,8 @@ def _no_devices(into: Gathered, _matrix: Matrix) -> None:
 
 def _out(into: Gathered, _matrix: Matrix) -> None:
     """Add that the module is not in memory, and which other kernel it was built for."""
-    said = [one for one in into.messages if one.kind in NOT_LOADED and one.values.get("module", "nvidia") == "nvidia"]
+    found = (one for one in into.messages if one.kind in NOT_LOADED)
+    said = [one for one in found if OF_NVIDIA.fullmatch(one.values.get("module", "nvidia"))]
     inside = any(into.host.get(name) for name in ("container", "wsl"))
     if not said or inside or into.fact("nvidia.ko", "loaded") or into.knows("kernel-log"):
         return

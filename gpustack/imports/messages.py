@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.imports.translations import english, originals
-from gpustack.matrix.spelling import squash
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.ranges import squash
 from gpustack.model.facts import Message, Strength
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ BEFORE_IT = re.compile(
     r"[ ][\"'\u201c\u2018`]?(?:[\w.]{1,40}(?:\.|:[ ]))?$"
 )
 AFTER_IT = re.compile(
-    r"(?:\.(?= [A-Za-z]+ \d)|\.?[,(]|[^;]{0,80};|[\"'\u201d\u2019`]\.?(?=[ ]))[ ]?(?P<text>.{4,200})$"
+    r"(?:[.!](?= [A-Za-z]+ \d)|[.!]?[ ]?[,(]|[^;]{0,80};|[\"'\u201d\u2019`]\.?(?=[ ])"
+    r"|[.!]?(?=[ ](?:on|with|in|inside|under|using)[ ]))[ ]?(?P<text>.{4,200})$"
 )
 RAISED = re.compile(r"[,;:]? ?\b\w*(?:Error|ERROR)$")  # the class of the exception, before its text
 # A line in which someone speaks: about himself, or in a whole sentence without quotation or program marks.

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.imports.messages import Found
-from gpustack.matrix.spelling import squash
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.ranges import squash
 from gpustack.model.facts import Message
 
 if TYPE_CHECKING:

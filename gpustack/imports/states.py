@@ -6,15 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.imports.messages import Found
-from gpustack.matrix.subjects.messages import patterns
-from gpustack.matrix.subjects.prose import meanings, states, things, voids
+from gpustack.matrix.subjects.messages import meanings, patterns, states, things, voids
 from gpustack.model.facts import Message, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.prose import Meaning
+    from gpustack.matrix.subjects.messages import Meaning
 
 CLAUSE = re.compile(
     r"(?<=[.!?;])(?=\s|$)|,(?= )|: | (?:but|while|although|whereas|and then|so that|because|since|so) |\n"
@@ -22,7 +21,7 @@ CLAUSE = re.compile(
 PRINTED = re.compile(
     r"[{}<>|=]|::|^\s*(?:\[|\$|#|>|File \"|Traceback|at )|\b[A-Z]\w+(?:Error|Exception|Warning)\b|\bNVRM\b"
 )
-PLAIN = re.compile(r"--[a-z]+[ =]?\w{0,10}")
+PLAIN = re.compile(r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}")  # options and variables
 NEAR, LONGEST, MOST_LINES = 60, 400, 300
 
 
@@ -32,27 +31,26 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     found: dict[str, Found] = {}
     lines = (line for line in text.split("\n") if 0 < len(line) <= LONGEST and not PRINTED.search(PLAIN.sub("", line)))
     for line, _ in zip(lines, range(MOST_LINES), strict=False):
-        for clause in _clauses(line, matrix):
+        for clause in filter(None, CLAUSE.split(line)):
             for one in _meant(clause, matrix):
                 if one.message not in kinds and one.fits(line):
                     found.setdefault(one.message, _found(one, line, origin, matrix))
     return tuple(found.values())
 
 
-def _clauses(line: str, matrix: Matrix) -> Iterator[str]:
-    """Yield the clauses of a line that describe the present."""
-    for clause in CLAUSE.split(line):
-        if clause and not any(one.compiled().search(clause) for one in voids(matrix)):
-            yield clause
-
-
 def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:
-    """Yield the statements of a clause: a thing and a state near each other."""
+    """Yield the statements of a clause about the present: a thing and a state near each other."""
     spoken = {one.name: found for one in things(matrix) if (found := one.compiled().search(clause))}
     held = {one.name: found for one in states(matrix) if (found := one.compiled().search(clause))} if spoken else {}
+    void = {one.name for one in voids(matrix) if one.compiled().search(clause)} if held else set()
     for one in meanings(matrix):
         thing, state = spoken.get(one.thing), held.get(one.state)
-        if thing and state and max(thing.start(), state.start()) - min(thing.end(), state.end()) <= NEAR:
+        if (
+            void <= {one.despite}
+            and thing
+            and state
+            and max(thing.start(), state.start()) - min(thing.end(), state.end()) <= NEAR
+        ):
             yield one
 
 

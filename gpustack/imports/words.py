@@ -186,7 +186,9 @@ def _package(said: str, version: str, after: str, into: Gathered) -> None:
 
 
 def _cuda(said: str, version: str, after: str, into: Gathered) -> None:
-    version = re.sub(r"^([1-9]\d)0(\d)0$", r"\1.\2", version)  # as cudaRuntimeGetVersion gives it: 12040
+    version = re.sub(
+        r"^([1-9]\d)0?(\d)0?$", r"\1.\2", version
+    )  # 12040 of cudaRuntimeGetVersion, 1204, and 124 of a tag
     match = re.match(r"(\d{1,2})(?:\.(\d{1,2}))?", version)
     if not match or not 7 <= int(match[1]) < 30:  # noqa: PLR2004 - CUDA 7 to 29
         return

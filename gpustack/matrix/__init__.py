@@ -10,11 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from zlib import crc32
 
-from gpustack import assets
+from gpustack import __version__, assets
 from gpustack.errors import BrokenError
 from gpustack.matrix.subjects import codes, drivers, frameworks, terms, torch, training
 from gpustack.matrix.subjects import toolkits as cuda_toolkits
 from gpustack.model.reading import made
+from gpustack.model.report import Tool
 from gpustack.model.rows import Architecture, ArchSpan, Flavour, Memory, PciRange
 
 if sys.version_info >= (3, 11):
@@ -23,16 +24,29 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from gpustack.model.versions import ComputeCapability, CudaVersion
 
 Kind = TypeVar("Kind")
+Name = TypeVar("Name")
 DATA_SCHEMA, MANIFEST = "gpustack.data/1", "bundle.json"  # of a bundle of data, which bundles.py installs
 MADE, MEASURED = ".made", "generated/measured"  # of a checkout; what programs read elsewhere than in the package index
 ADDED: dict[tuple[str, str], Mapping[str, Any] | list[Any]] = {}  # by table and part, additions by plugins
 SHARED = ("source", "checked")  # what a generated file states once for all its rows
+
+
+def _rows(name: str, part: str, kind: Callable[[], type[Kind]]) -> cached_property[tuple[Kind, ...]]:
+    """Return the property that is one part of a file; the type is asked for late, since its module loads late."""
+    return cached_property(lambda matrix: matrix.rows(name, part, kind()))
+
+
+def _by(
+    name: str, part: str, kind: Callable[[], type[Kind]], key: Callable[[Kind], Name]
+) -> cached_property[Mapping[Name, Kind]]:
+    """Return the property that is one part of a file, each row by its key."""
+    return cached_property(lambda matrix: {key(one): one for one in matrix.rows(name, part, kind())})
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,11 @@ class Matrix:
     def date(self) -> str:
         """The day of the newest row, as YYYY-MM-DD, including those of an installed bundle."""
         return self._newer[0] if self._newer else self._shipped
+
+    @cached_property
+    def tool(self) -> Tool:
+        """This version of gpustack with these tables, as every result names it."""
+        return Tool(name="gpustack", version=__version__, matrix_date=self.date)
 
     @cached_property
     def _shipped(self) -> str:
@@ -91,96 +110,30 @@ class Matrix:
         """Return the kind of memory of a product by its name, or None if the matrix does not know it."""
         return next((kind for words, kind in self._memories if words.search(product)), None)
 
-    @cached_property
-    def families(self) -> Mapping[int, cuda_toolkits.Floor]:
-        """Every CUDA family by its major version; before CUDA 11 there are none."""
-        return {one.major: one for one in cuda_toolkits.floors(self)}
+    toolkits = _rows("cuda_driver", "toolkits", lambda: cuda_toolkits.Toolkit)  # of CUDA, every release, oldest first
+    compats = _rows("cuda_driver", "compat", lambda: cuda_toolkits.CompatPackage)
+    flavours = _rows("driver_branches", "flavours", lambda: Flavour)  # of the kernel module, by architectures
+    pci_ranges = _rows(f"{MEASURED}/pci", "ranges", lambda: PciRange)  # the architectures of PCI device numbers
+    torch_builds = _rows("torch", "builds", lambda: torch.Code)  # PyTorch's own for Linux x86-64, oldest first
+    onnxruntime = _rows("wheels", "onnxruntime", lambda: frameworks.WheelSpan)  # onnxruntime-gpu by CUDA, oldest first
+    jax_extras = _rows("wheels", "jax", lambda: frameworks.WheelSpan)  # of JAX, that install CUDA, newest first
+    bad_pairs = _rows("cuda_python", "pairs", lambda: training.BadPair)  # of cuda-core and cuda-bindings
+    bindings_floors = _rows("cuda_python", "floors", lambda: training.BindingsFloor)  # the most severe first
 
-    @cached_property
-    def toolkits(self) -> tuple[cuda_toolkits.Toolkit, ...]:
-        """Every release of the CUDA toolkit, oldest first."""
-        return self.rows("cuda_driver", "toolkits", cuda_toolkits.Toolkit)
+    families = _by("cuda_driver", "families", lambda: cuda_toolkits.Floor, lambda one: one.major)  # from CUDA 11 on
+    branches = _by("driver_branches", "branches", lambda: drivers.Branch, lambda one: one.number)
+    spans = _by("driver_branches", "ends", lambda: ArchSpan, lambda one: one.arch)  # by the first word of its name
+    systems = _by("stack", "systems", lambda: terms.System, lambda one: one.id)  # bottom layer first
+    xids = _by("xid", "xids", lambda: codes.Code, lambda one: one.number)  # those that rules mention
+    nvml_codes = _by("codes", "nvml", lambda: codes.Code, lambda one: one.number)
+    cuda_codes = _by("codes", "cuda", lambda: codes.Code, lambda one: one.number)  # of driver and runtime alike
+    torch_releases = _by("torch", "releases", lambda: torch.Minor, lambda one: one.torch)  # by its minor (2.11)
 
     @cached_property
     def natives(self) -> Mapping[CudaVersion, cuda_toolkits.Toolkit]:
         """The toolkit of each minor version with the oldest driver."""
         oldest_first = sorted(self.toolkits, key=lambda one: one.driver)
         return {one.cuda: one for one in reversed(oldest_first)}
-
-    @cached_property
-    def compats(self) -> tuple[cuda_toolkits.CompatPackage, ...]:
-        """Every compat package."""
-        return self.rows("cuda_driver", "compat", cuda_toolkits.CompatPackage)
-
-    @cached_property
-    def branches(self) -> Mapping[int, drivers.Branch]:
-        """Every driver branch by its number."""
-        return {one.number: one for one in drivers.branches(self)}
-
-    @cached_property
-    def spans(self) -> Mapping[str, ArchSpan]:
-        """The driver branches that run each architecture, by the first word of its name."""
-        return {one.arch: one for one in self.rows("driver_branches", "ends", ArchSpan)}
-
-    @cached_property
-    def flavours(self) -> tuple[Flavour, ...]:
-        """Which flavour of the kernel module runs which architectures."""
-        return self.rows("driver_branches", "flavours", Flavour)
-
-    @cached_property
-    def pci_ranges(self) -> tuple[PciRange, ...]:
-        """The architectures of PCI device numbers."""
-        return self.rows(f"{MEASURED}/pci", "ranges", PciRange)
-
-    @cached_property
-    def systems(self) -> Mapping[str, terms.System]:
-        """Every system of the stack by its id, bottom layer first."""
-        return {one.id: one for one in terms.systems(self)}
-
-    @cached_property
-    def xids(self) -> Mapping[int, codes.Code]:
-        """The Xid numbers that rules mention."""
-        return {one.number: one for one in self.rows("xid", "xids", codes.Code)}
-
-    @cached_property
-    def nvml_codes(self) -> Mapping[int, codes.Code]:
-        """NVML's result codes."""
-        return {one.number: one for one in self.rows("codes", "nvml", codes.Code)}
-
-    @cached_property
-    def cuda_codes(self) -> Mapping[int, codes.Code]:
-        """CUDA's error codes, for driver and runtime alike."""
-        return {one.number: one for one in self.rows("codes", "cuda", codes.Code)}
-
-    @cached_property
-    def torch_releases(self) -> Mapping[str, torch.Minor]:
-        """PyTorch's minor releases by their name (2.11)."""
-        return {one.torch: one for one in self.rows("torch", "releases", torch.Minor)}
-
-    @cached_property
-    def torch_builds(self) -> tuple[torch.Code, ...]:
-        """PyTorch's own builds for Linux x86-64, oldest first."""
-        return self.rows("torch", "builds", torch.Code)
-
-    @cached_property
-    def onnxruntime(self) -> tuple[frameworks.WheelSpan, ...]:
-        """The CUDA major that each onnxruntime-gpu is built for, oldest first."""
-        return self.rows("wheels", "onnxruntime", frameworks.WheelSpan)
-
-    @cached_property
-    def jax_extras(self) -> tuple[frameworks.WheelSpan, ...]:
-        """The extras of JAX that install CUDA, newest first."""
-        return self.rows("wheels", "jax", frameworks.WheelSpan)
-
-    @cached_property
-    def bad_pairs(self) -> tuple[training.BadPair, ...]:
-        """Releases of cuda-core and cuda-bindings that fail together."""
-        return self.rows("cuda_python", "pairs", training.BadPair)
-
-    @cached_property
-    def bindings_floors(self) -> tuple[training.BindingsFloor, ...]:
-        """What cuda-bindings loses on older drivers, the most severe first."""
-        return self.rows("cuda_python", "floors", training.BindingsFloor)
 
     def arch(self, capability: ComputeCapability) -> Architecture | None:
         """Return the architecture of a compute capability, or None if the matrix does not know it."""

@@ -44,7 +44,6 @@ FAULTS = (
     NotImplementedError,
 )
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+){0,20}", re.ASCII)
-SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 PYTHONS = re.compile(r"(?:(?:\d\.\d{1,2}[t+]?|any)(?: |$)){0,40}", re.ASCII)
 GLIBC = re.compile(r"\d\.\d{1,2}", re.ASCII)
 PLATFORMS = frozenset({"linux-x86_64", "linux-aarch64", "windows", "macos-arm64", "macos-x86_64", "any"})

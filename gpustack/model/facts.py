@@ -27,6 +27,13 @@ PRODUCTS: Mapping[str, str] = {
     "jax": "JAX",
     "onnxruntime": "ONNX Runtime",
     "vllm": "vLLM",
+    "ollama": "Ollama",
+    "comfyui": "ComfyUI",
+    "ipex": "IPEX",
+    "unsloth": "Unsloth",
+    "flash-attention-2": "FlashAttention 2",
+    "flash-attention-3": "FlashAttention 3",
+    **{one: one.upper() for one in ("fp4", "fp8", "bf16", "tf32")},
     "cudnn": "cuDNN",
     "nccl": "NCCL",
     "cublas": "cuBLAS",
@@ -180,6 +187,7 @@ class Unseen:
     enable_by: str | None = None
 
 
+OTHER_CHECKS = Unseen(what="all other checks", why="--only was given")
 AT_WORK = "gpu-at-work"  # the kind of message that says that a program used a GPU and nothing failed
 
 

@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 
 from gpustack.compare import PACKAGES, changes, distributions
 from gpustack.diagnose import engine
+from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.facts import Component, Facts, Layer, Status
 from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held, Ignored, Policy, Raised
@@ -28,38 +29,9 @@ if TYPE_CHECKING:
     from gpustack.policy import Written
 
 HOST, OURS, NOBODY = HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT, HealthClass.OK
-BY_LAYER: Mapping[Layer, tuple[HealthClass, str]] = {
-    Layer.HARDWARE: (HOST, "the hardware is the host's: another host has other hardware"),
-    Layer.KERNEL: (HOST, "the kernel is the host's; containers run on it too"),
-    Layer.KERNEL_MODULE: (HOST, "the GPU's kernel module is the host's; containers use it too"),
-    Layer.DRIVER: (HOST, "the driver is the host's: another host may have the right one"),
-    Layer.CONTAINER: (HOST, "the container runtime is the host's"),
-    Layer.RUNTIME: (OURS, "the CUDA runtime comes with the environment or its image"),
-    Layer.LIBRARY: (OURS, "the libraries come with the environment or its image"),
-    Layer.COMPILER: (OURS, "the compiler comes with the environment or its image"),
-    Layer.FRAMEWORK: (OURS, "the framework and its build are what the environment pins"),
-    Layer.SERVING: (OURS, "the server is what the environment pins"),
-    Layer.APPLICATION: (OURS, "the program is the job itself"),
-    Layer.ENVIRONMENT: (OURS, "Python, paths and variables are the environment's"),
-}
-BY_FINDING: Mapping[str, tuple[HealthClass, str]] = {
-    # In the layers of the host, and fixed in the environment:
-    "compat-libs-803": (OURS, "the compat libraries came with the image, and its library path finds them first"),
-    "forward-compat-804": (OURS, "the compat libraries came with the image, and its library path finds them first"),
-    "stub-on-loader-path": (OURS, "the library path is the environment's"),
-    "container-no-gpus-flag": (OURS, "the flag is missing from the command that starts the job, wherever it runs"),
-    "container-shm-too-small": (OURS, "the size is set by the command that starts the job, wherever it runs"),
-    # In the layers of the environment, and fixed on the host:
-    "device-nodes-not-accessible": (HOST, "the modes of the device nodes are set on the host"),
-    "user-not-in-render-group": (HOST, "the groups of the account are set on the host"),
-    "mig-enabled-no-instance": (HOST, "the GPU's MIG layout is set on the host"),
-    "memlock-too-small": (HOST, "the limit is set on the host"),
-    "libcuda-so-symlink-missing": (HOST, "the driver's files are the host's"),
-    "wsl-linux-driver-installed": (HOST, "the driver's files are the host's"),
-    "wsl-libcuda-shadowed": (HOST, "the driver's files are the host's"),
-    "gpu-process-stuck": (HOST, "the process does not belong to the job: it was running before"),
-    "process-on-deleted-driver": (HOST, "the process does not belong to the job: it was running before"),
-}
+FAULTS: Mapping[str, Mapping[str, tuple[str, str]]] = Matrix().table("findings")["faults"]
+BY_LAYER = {Layer(layer): (HealthClass(whose), why) for layer, (whose, why) in FAULTS["layers"].items()}
+BY_FINDING = {finding: (HealthClass(whose), why) for finding, (whose, why) in FAULTS["findings"].items()}
 SEVERITIES = tuple(Severity)
 
 

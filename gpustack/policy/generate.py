@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from glob import escape
 from math import floor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import FRAMEWORKS
@@ -28,31 +29,21 @@ GONE = "\ufffd"
 
 def draft(report: Report, bench: BenchReport | None, purpose: str | None = None) -> str:
     """Return the text of a policy that this machine meets if nothing is wrong with it."""
-    parts = (_head(purpose), _frameworks(report), _components(report), _gpus(report), _bench(bench), _use(), _rest())
-    return "\n".join((*(line for part in parts for line in (*part, "")), END, ""))
-
-
-def _head(purpose: str | None) -> Iterator[str]:
-    yield "# What this machine must be: a policy for `gpustack check`. docs/policy.md lists every key."
-    yield "# Lines that begin with # have no effect."
-    yield ENDED
-    yield ""
-    yield "# What the machine is for: train, infer, build or any."
-    yield f"for = {_quoted(purpose or 'any')}"
-
-
-def _frameworks(report: Report) -> Iterator[str]:
-    """Yield the frameworks that can use the GPU here."""
     works = [name for name in FRAMEWORKS if report.verdict.works.get(name)]
-    yield "# The frameworks that must be able to use the GPU in the examined Python."
-    yield _on(f"frameworks = [{', '.join(map(_quoted, works or ['pytorch']))}]", bool(works))
+    parts = {
+        "frameworks": [_on(f"frameworks = [{', '.join(map(_quoted, works or ['pytorch']))}]", bool(works))],
+        "components": _components(report),
+        "gpus": _gpus(report),
+        "shares": _shares(bench),
+    }
+    held = {name: "\n".join(lines) for name, lines in parts.items()}
+    text = Path(__file__).with_name("draft.txt").read_text("utf-8")
+    return text.format(ended=ENDED, end=END, purpose=_quoted(purpose or "any"), **held)
 
 
 def _components(report: Report) -> Iterator[str]:
     """Yield a row for what jobs depend on most: the driver's branch, the frameworks, the installed libraries."""
     there = {one.id: one for one in report.components if one.status is Status.PRESENT}
-    yield '# What must be installed: "present", or a range of versions.'
-    yield "[components]"
     release = DriverRelease.parse(there["nvidia-driver"].version) if "nvidia-driver" in there else None
     yield _on(f'nvidia-driver = ">={release.branch if release else 570}"', release is not None)
     for name in FRAMEWORKS:
@@ -68,7 +59,6 @@ def _gpus(report: Report) -> Iterator[str]:
     capabilities = sorted({card.capability for card in seen if card.capability}, key=numbers)
     least = min((card.mib for card in seen if card.mib), default=None)
     on = bool(seen) or report.verdict.status is Health.NO_GPU
-    yield "# How many GPUs (a number, or a range), and what every one of them must be."
     yield _on("[gpus]", on)
     yield _on(f"count = {len(seen) or int(not on)}", on)
     shown = ", ".join(_quoted(escape(one)) for one in names) or _quoted("NVIDIA H200*")
@@ -77,36 +67,17 @@ def _gpus(report: Report) -> Iterator[str]:
     yield _on(f"memory-gib = {floor((least or 0) / MIB) or 80}", bool(least and least >= MIB))
 
 
-def _bench(bench: BenchReport | None) -> Iterator[str]:
+def _shares(bench: BenchReport | None) -> Iterator[str]:
     """Yield the minimum shares of the limit: a little less than what was measured here."""
     measured = [one for one in bench.results if one.ratio and 0 < one.ratio <= 1] if bench else []
     shares: dict[str, float] = {}
     for one in measured:
         shares[one.id] = min(floor((one.ratio or 0) * MARGIN * 100) / 100, shares.get(one.id, 1.0))
     shares = {name: share for name, share in shares.items() if share > 0}
-    yield "# The fraction of its physical limit that a figure of the quick bench must reach."
     yield _on("[bench.least]", bool(shares))
-    for name, share in shares.items():
-        yield f"{_quoted(name)} = {share:.2f}"
+    yield from (f"{_quoted(name)} = {share:.2f}" for name, share in shares.items())
     if not shares:
         yield from ('# "hbm.*" = 0.85', '# "gemm.bf16" = 0.65')
-    yield ""
-    yield "# Or of the figures of a good machine: gpustack bench --quick --save baseline.json"
-    yield from ("# [bench]", '# baseline = "baseline.json"', "# [bench.least-of-baseline]", '# "*" = 0.95')
-
-
-def _use() -> Iterator[str]:
-    yield "# What other processes may use on the GPUs when the check begins."
-    yield from ("# [in-use]", "# memory-mib = 1000", '# processes = ["Xorg", "nvidia-persiste*", "dcgm*"]')
-
-
-def _rest() -> Iterator[str]:
-    yield "# A good machine (gpustack snapshot -o golden.json), and what may differ from it."
-    yield from ("# [golden]", '# snapshot = "golden.json"', '# may-differ = ["packages", "linux-kernel"]', "")
-    yield "# Findings that do not count until a date, with the reason; and findings that count for more here."
-    yield from ("# [[ignore]]", '# finding = "pcie-link-degraded"', '# reason = "the riser has eight lanes"')
-    yield from ("# until = 2027-01-31", "", "# [[raise]]", '# finding = "persistence-mode-off"')
-    yield from ('# to = "error"', '# reason = "jobs here start every few seconds"')
 
 
 def _range(component: Component) -> str | None:

@@ -11,8 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from gpustack.model.report import Because
-from gpustack.redaction.form import PLACEHOLDER, Found
-from gpustack.redaction.people import SHARED
+from gpustack.redaction.form import PLACEHOLDER, WORDS, Found
 from gpustack.redaction.tokens import find, learn, named, visible
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ Thing = TypeVar("Thing")
 Change = Callable[[str, Sequence[str]], str]
 Finder = Callable[[str, Sequence[str]], Iterable[Found]]
 
+SHARED = WORDS["SHARED"]
 FACT = re.compile(r"[a-z][a-z0-9_]*")
 LEAST_NAME, LEAST_SERIAL = 3, 6
 DIGITS = 12  # digits of a pseudonym: two of 10 000 machines share one once in 20 000 fleets

@@ -1,17 +1,29 @@
-"""One form of private data; addresses, recognised by their shape, and secrets, recognised by the name before them.
-
-Every expression takes a bounded number of steps per letter: it begins at the start of a run of letters (a lookbehind
-forbids the middle of one) or with fixed letters that its own body cannot repeat.
-"""
+"""One form of private data, the rows of ``forms.toml``, and what no expression says: addresses, values, columns."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
 
+from gpustack.model.reading import made, whole
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TABLE: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("forms.toml").read_text("utf-8"))
+WORDS = {name: frozenset(words.split()) for name, words in TABLE["words"].items()}
+PARTS = {
+    **{name: "".join(part) for name, part in TABLE["parts"].items()},
+    **{name: "|".join(map(re.escape, sorted(words))) for name, words in WORDS.items()},
+}
+PART = re.compile(r"\{([A-Z_]+)\}")
 KINDS = ("GPU", "MIG", "uuid", "host", "user", "serial", "mac", "ip", "email", "secret", "home")
 PLACEHOLDER = re.compile(r"(?:GPU|MIG|uuid|host|user|serial|mac|ip|email|secret)-\d+")
 NOTHING = frozenset({"", "none", "null", "nil", "true", "false", "yes", "no", "n/a", "[n/a]", "unknown", "0", "~"})
@@ -43,6 +55,11 @@ ADDRESS_AFTER = re.compile(r":\d|:/|/\d{1,2}(?![\w.])|-(?:\d{1,3}\.){3}|@(?:tcp|
 VERSION_AFTER = re.compile(r"[-+][A-Za-z0-9]")
 PUBLIC_RESOLVERS = frozenset({"1.1.1.1", "1.0.0.1", "8.8.8.8", "8.8.4.4", "9.9.9.9"})
 PRIVATE_TEN, MOST_MAJOR, LEAST_NETWORK = 10, 23, 100
+COLUMN = re.compile(
+    r"(?i)[\s\"']*(?:(?:gpu|board|module|chassis|system|device)?[_ ]?(?:serial(?:[_ ](?:number|no))?|s/?n)"
+    r"|asset[_ ]tag)[\s\"'.]*"
+)
+SEPARATORS, LEAST_CELLS = ",;\t|", 2
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,54 +73,48 @@ class Found:
 
 
 Finder: TypeAlias = Callable[[str, Sequence[str]], Iterator[Found]]
-Keep: TypeAlias = "Callable[[re.Match[str], Sequence[str]], bool]"
+
+
+def _finder(row: Mapping[str, Any]) -> Finder:
+    """Return how the secrets of a row are found."""
+    if "find" in row:
+        return {"addresses": _addresses, "columns": _columns}[row["find"]]
+    if "after" in row:
+        return after(_spelt(row["after"]))
+    pattern = _spelt(row["pattern"]) if "pattern" in row else f"(?P<secret>{_spelt(row['token'])})"
+    return shape(pattern, _spelt(row.get("unless", "(?!)")))
+
+
+def _spelt(pattern: str | Sequence[str]) -> str:
+    """Return a pattern with its parts in place of their names."""
+    return PART.sub(lambda match: PARTS[match[1]], "".join(pattern))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One row of the table.
-
-    ``hints`` are lower-case letters; without any of them in a text, the form is skipped. Words found by a ``learnt``
-    form are then found everywhere. Its test inputs are in ``docs/redaction.toml``.
-    """
+    """One row of the table; its head says what each key means."""
 
     name: str
-    context: str
-    find: Finder
+    find: Finder = field(metadata=whole(_finder))
+    context: str = "anywhere"
     hints: tuple[str, ...] = ()
     learnt: bool = False
 
 
-def shape(pattern: str, keep: Keep | None = None) -> Finder:
-    """Return a finder of what an expression's named groups match, each group named after its kind.
-
-    The second of two groups of one kind has a number after its name. ``keep`` decides whether a match counts.
-    """
-    compiled = re.compile(pattern)
+def shape(pattern: str, unless: str = "(?!)") -> Finder:
+    """Return a finder of what an expression's named groups match, but where ``unless`` matches the whole of it."""
+    compiled, stays = re.compile(pattern), re.compile(unless)
     groups = [(group, group.rstrip("0123456789")) for group in compiled.groupindex]
     groups = [(group, kind) for group, kind in groups if kind in KINDS]
 
-    def find(text: str, names: Sequence[str]) -> Iterator[Found]:
+    def find(text: str, _: Sequence[str]) -> Iterator[Found]:
         for match in compiled.finditer(text):
-            if keep is None or keep(match, names):
-                for group, kind in groups:
-                    if match[group]:
-                        yield Found(match.start(group), match.end(group), kind, _alike(kind, match[group]))
+            held = [(group, kind) for group, kind in groups if match[group]]
+            if held and not stays.fullmatch(match[held[0][0]]):
+                for group, kind in held:
+                    yield Found(match.start(group), match.end(group), kind, _alike(kind, match[group]))
 
     return find
-
-
-def form(
-    *,
-    name: str,
-    context: str,
-    pattern: str,
-    hints: tuple[str, ...] = (),
-    keep: Keep | None = None,
-    learnt: bool = False,
-) -> Form:
-    """Return the form for what an expression's named groups match (see ``shape``)."""
-    return Form(name=name, context=context, find=shape(pattern, keep), hints=hints, learnt=learnt)
 
 
 def _alike(kind: str, secret: str) -> str:
@@ -139,30 +150,10 @@ def _is_address(text: str, match: re.Match[str], names: Sequence[str]) -> bool:
     return next((answer for hit, answer in told if hit), likely)
 
 
-ADDRESSES = (
-    Form(
-        name="IP address",
-        context=(
-            "version 6; version 4 where its numbers, a port, a mask, the words before or the name say "
-            "that it is not a version"
-        ),
-        find=_addresses,
-        hints=(".", ":"),
-    ),
-)
-
-
-# Endings of names that hold a secret; "tokens" and "tokenizer" do not have them.
-WORD = (
-    r"token|secret|passw(?:or)?d|passwd|passphrase|passcode|credentials?|cookie|auth(?:orization)?|api[_.-]?key|psk|jwt"
-    r"|(?:access|account|storage|master|signing|session|private|secret|ssh|auth|licen[cs]e|encryption|product|deploy"
-    r"|shared|admin|service|recovery|host)[_.-]?key(?:[_.-](?:id|data|base64))?|session[_-]?id|client[_-]key[_-]data"
-    r"|webhook(?:[_-]?url)?|connection[_-]?string|(?:[cx]srf|otp|totp)(?:[_-]?token)?"
-)
 LOUD = r"(?:TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|COOKIE|APIKEY|_KEY|_PAT|_PSK|_PASS|_PWD)(?:_[A-Z0-9_]{0,40})?"
 SHORT = r"(?:^|[_.-])(?:pass|pwd|pw)"  # these also name paths, passes and counts: see _worth
 CAMEL = r"[a-z0-9](?:Password|Passwd|Token|Secret|ApiKey|AccessKey|PrivateKey|Credential|Pwd)"
-SECRET_NAME = re.compile(rf"(?:(?<![A-Za-z])(?i:{WORD})|(?i:{SHORT})|{LOUD}|{CAMEL})$")
+SECRET_NAME = re.compile(rf"(?:(?<![A-Za-z])(?i:{PARTS['WORD']})|(?i:{SHORT})|{LOUD}|{CAMEL})$")
 SHORT_NAME = re.compile(rf"(?i){SHORT}$")
 COUNTED = re.compile(r"(?i)(?:token|session[_-]?id|otp|auth)$")  # "token: 128" counts tokens
 DIRECTORY = re.compile(r"(?:OLD)?PWD")
@@ -174,7 +165,6 @@ VALUE = re.compile(
     rf"|<[^\s<>/]{{1,200}}))"
 )
 NOT_SAID = re.compile(r"\$[\w{(]|\*{3,}|<\w{1,24}>$|</?s>$|\[[A-Z]{1,8}\]$|%[A-Z_]{2,40}%$|x{3,}$|\.{3}")
-RUN = r"(?<![\w.-])([\w.-]+)"
 
 
 def secret_name(name: str) -> bool:
@@ -212,71 +202,25 @@ def after(head: str) -> Finder:
     return find
 
 
-ASSIGNED = (
-    form(
-        name="user and password of an address",
-        context="between :// and @, the password of any length; the host behind it is taken out too",
-        pattern=r"://(?!git@)(?P<secret>[^\s/@:\"'<>`]*(?::(?:[^\s\"'<>/@`]*|(?!\d{1,5}(?:/|$))(?:(?!://)[^\s\"'<>`])+))?)"
-        r"@(?![^\s/@]{0,256}@)(?P<host>[^\s/:@\"'<>`,;)]+)",
-        hints=("://",),
-    ),
-    form(
-        name="signed address",
-        context="the value of a query's signature, key or token",
-        pattern=r"[?&;](?i:x-(?:amz|goog)-(?:signature|credential|security-token)|sig(?:nature)?|key|(?:key-pair"
-        r"|policy)-?id"
-        rf"|[\w-]{{0,40}}(?:{WORD}))=(?P<secret>[^&\s\"'<>;]+)",
-        hints=("=",),
-    ),
-    Form(
-        name="assignment",
-        context='NAME=value, NAME: value, "name": "value", --name=value, where the name ends in a word for a secret',
-        find=after(rf"{RUN}\\?[\"']?\]?[ \t]{{0,40}}(?::=|=>|=(?!=)|:)"),
-        hints=("=", ":"),
-    ),
-    Form(
-        name="flag",
-        context="--name value, where the name ends in a word for a secret",
-        find=after(r"(?<![\w.-])(--?[A-Za-z][\w.-]*)[ \t](?![ \t]*-)"),
-        hints=("-",),
-    ),
-    form(
-        name="password of a program",
-        context="-p of sshpass, docker login and mysql; user:password of curl; login … password of .netrc",
-        pattern=r"(?:(?<=\s)-pass(?:in|out)? pass:|\b(?:sshpass[ ]-p[ ]?|docker login[^\n]{0,200}?[ ]-p[ ]"
-        r"|mysql(?:dump)?[^\n]{0,100}?[ ]-p(?=\S)"
-        r"|curl[^\n]{0,200}?[ ](?:-u|--user)[ ][^\s:]{1,64}:|redis-cli[^\n]{0,100}?[ ]-a[ ]"
-        r"|login[ \t]\S{1,64}\s{1,20}password[ \t]|(?i:password (?:is|was|for \S{1,40} is)[ ])|IDENTIFIED BY ))"
-        r"[\"']?(?P<secret>[^\s\"']+)",
-        hints=("sshpass", "docker", "mysql", "curl", "redis-cli", "pass", "identified"),
-    ),
-    Form(
-        name="variable set by a word",
-        context="setenv, ENV, putenv, setdefault, set -x with a name for a secret",
-        find=after(r"\b(?:setenv|ENV|ARG|putenv|setdefault|set -g?U?x)[ (][\"']?([\w.-]+)[\"']?(?:,[ ]?|[ \t])"),
-        hints=("env", "arg", "set"),
-    ),
-    Form(
-        name="name and value apart",
-        context="name: NAME with value: …, as in Kubernetes, XML and JSON",
-        find=after(
-            r"\b(?:name|key)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([\w.-]+)[\"']?,?\s{1,80}"
-            r"[\"']?value[\"']?[ \t]{0,4}[:=]"
-        ),
-        hints=("value",),
-    ),
-    Form(name="element of XML", context="<name>value</name>", find=after(r"<([\w.-]{1,60})>(?=[^<\n])"), hints=("</",)),
-    form(
-        name="cookie or passphrase",
-        context="the rest of the line after Cookie:, Set-Cookie: and passphrase:",
-        pattern=r"(?i)\b(?:cookie|passphrase)\\?[\"']?[ \t]{0,20}:[ \t]{0,20}"
-        r"\\?[\"']?(?P<secret>[^\s\"'\\][^\n\r\"'\\]*)",
-        hints=("cookie", "passphrase"),
-    ),
-    form(
-        name="bearer",
-        context="after Bearer or Basic",
-        pattern=r"\b(?i:Bearer|Basic)[ \t](?P<secret>[\w.~+/=-]{16,})",
-        hints=("bearer", "basic"),
-    ),
-)
+def _columns(text: str, _: Sequence[str]) -> Iterator[Found]:
+    """Yield the serial numbers of a table whose header names them, while lines have as many cells."""
+    at, separator, columns, cells = 0, "", frozenset[int](), 0
+    for row in text.splitlines(keepends=True):
+        held = row.split(separator) if separator else []
+        if not separator or len(held) != cells:
+            separator = next((one for one in SEPARATORS if one in row), "")
+            held = row.split(separator) if separator else []
+            columns = frozenset(number for number, cell in enumerate(held) if COLUMN.fullmatch(cell))
+            separator, cells = (separator, len(held)) if columns and len(held) >= LEAST_CELLS else ("", 0)
+        else:
+            start = at
+            for number, cell in enumerate(held):
+                said = cell.strip(" \t\r\n\"'")
+                if number in columns and any(letter.isdecimal() for letter in said):
+                    first = start + cell.index(said)
+                    yield Found(first, first + len(said), "serial", said)
+                start += len(cell) + 1
+        at += len(row)
+
+
+FORMS: tuple[Form, ...] = tuple(made(row, Form) for row in TABLE["forms"])

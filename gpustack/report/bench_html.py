@@ -8,7 +8,7 @@ from gpustack.model.bench import BenchReport, Device, Mark, Result, Span, Teleme
 from gpustack.model.difference import Change, Comparison, Outcome
 from gpustack.report.bench_many import DIGITS, TOLD_BELOW, number, own, skipped
 from gpustack.report.page import safe, table, tag
-from gpustack.report.parts import numbered
+from gpustack.report.parts import numbered, wavers
 
 TONE = {Mark.OK: "good", Mark.LOW: "warn", Mark.UNSTEADY: "ask", Mark.FAILED: "bad", Mark.SKIPPED: "none"}
 OUTCOME = {
@@ -19,17 +19,16 @@ OUTCOME = {
     Outcome.NEW: "none",
 }
 WIDE, HIGH = 200, 20
+QUIET = (Mark.OK, Mark.SKIPPED)  # nothing to read about a GPU with these alone
+ALL_WELL = tag("span", " all ok", "good")
 MOST_SAMPLES = 400
 LEAST_SPREAD = 0.02  # of the median: less is drawn as a straight line
 ROOM = 1.08  # above the maximum of a range
 MEANT = {
     "share": "bar: share of the limit",
     "line": "line: the samples in the order taken",
-    "seen": "lowest to highest reading",
-    "median": "median reading",
-    "limit": "limit",
 }
-KEY = tag("ul", "".join(tag("li", f"<i></i>{said}", name) for name, said in MEANT.items()), "key")
+READ = {"seen": "lowest to highest reading", "median": "median reading", "limit": "limit"}
 
 
 def figures(bench: BenchReport) -> str:
@@ -38,7 +37,9 @@ def figures(bench: BenchReport) -> str:
     each = own(bench)
     parts = [tag("h3", safe(numbered([device.index for device in each]))) + _across(each)] if len(each) > 1 else []
     for device, mine in each.items():
-        parts += [tag("h3", safe(_card(device))), _table(mine), _did(mine)]
+        heading, inside = tag("h3", safe(_card(device))), _table(mine) + _did(mine)
+        folded = len(each) > 1 and all(one.verdict in QUIET or wavers(one) for one in mine)
+        parts.append(tag("details", tag("summary", heading + ALL_WELL) + inside) if folded else heading + inside)
     others = (
         ("Between GPUs", [one for one in bench.results if one.gpus and one.device is not None]),
         ("All GPUs together" if known else "No GPU", [one for one in bench.results if one.device not in known]),
@@ -47,7 +48,11 @@ def figures(bench: BenchReport) -> str:
     if bench.comparison:
         parts += [tag("h3", "Compared with the older report"), compared(bench.comparison)]
     about = "Each limit is computed from what the GPU reports about itself; no program reaches all of it."
-    return "\n".join(filter(None, (*parts, KEY, tag("p", about, "soft about"))))
+    return "\n".join(filter(None, (*parts, _key(MEANT), tag("p", about, "soft about"))))
+
+
+def _key(meant: Mapping[str, str]) -> str:
+    return tag("ul", "".join(tag("li", f"<i></i>{said}", name) for name, said in meant.items()), "key")
 
 
 def _across(each: Mapping[Device, Sequence[Result]]) -> str:
@@ -64,7 +69,7 @@ def _cells(name: str, row: Mapping[int, Result | None]) -> Iterator[str]:
     limit = next((one.ceiling for one in there if one.ceiling), None)
     yield tag("td", tag("b", safe(name)))
     unit = there[0].unit
-    yield f'<td data-name="{"limit" if limit else "unit"}">{safe(f"{spaced(limit)} {unit}" if limit else unit)}</td>'
+    yield f'<td data-name="limit">{safe(f"{spaced(limit)} {unit}" if limit else f"none; {unit}")}</td>'
     for index, one in row.items():
         tone = TONE[one.verdict] if one else TONE[Mark.SKIPPED]
         said = spaced(one.value) if one and one.value is not None else one.verdict.value if one else ""
@@ -78,7 +83,7 @@ def spaced(value: float) -> str:
     """Return a figure with its significant digits and separated thousands, never with an exponent."""
     text = number(value)
     whole, point, part = text.partition(".")
-    grouped = f"{int(whole):,}".replace(",", " ") if len(whole) > DIGITS and whole.isdigit() else whole
+    grouped = f"{int(whole):,}" if len(whole) > DIGITS and whole.isdigit() else whole
     return grouped + point + part
 
 
@@ -124,7 +129,7 @@ def _row(result: Result) -> str:
         value += f" ({spaced(result.p05)} to {spaced(result.p95)})"
     ratio = _finite(result.ratio)
     part = "" if ratio is None else f"{ratio:.0%} "
-    word = tag("span", result.verdict.value, "word")
+    word = tag("span", "varies" if wavers(result) else result.verdict.value, "word")
     cells = [
         tag("b", safe(result.name())),
         _bar(ratio) if ratio is not None else tag("span", "", "bar"),
@@ -133,7 +138,7 @@ def _row(result: Result) -> str:
         tag("span", f"{part}{word}", "num"),
         *(tag("span", safe(why), "why") for why in result.why),
     ]
-    return tag("div", "".join(cells), f"figure tone-{TONE[result.verdict]}")
+    return tag("div", "".join(cells), f"figure tone-{'none' if wavers(result) else TONE[result.verdict]}")
 
 
 def _bar(ratio: float) -> str:
@@ -161,7 +166,7 @@ def _did(results: Sequence[Result]) -> str:
     panels = (_panel(name, unit, list(held)) for name, unit, held in _readings(results))
     drawn = "".join(filter(None, panels))
     heading = tag("summary", "Clock, power and temperature during each measurement")
-    return tag("details", heading + tag("div", drawn, "did")) if drawn else ""
+    return tag("details", heading + tag("div", drawn, "did") + _key(READ)) if drawn else ""
 
 
 def _readings(results: Sequence[Result]) -> Iterator[tuple[str, str, Iterator[tuple[str, Span | None, float | None]]]]:

@@ -10,7 +10,7 @@ from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.difference import Changed, Difference, Side, Told, Turn
 from gpustack.model.matrix_answer import Part, SelfTest
 from gpustack.model.policy import CheckReport, HealthClass, Held
-from gpustack.model.report import Severity
+from gpustack.model.report import Health, Severity
 from gpustack.report import text
 from gpustack.report.bench_many import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, gathered, many, number, own
 from gpustack.report.bench_text import bar, card
@@ -44,7 +44,7 @@ NAMES = {
 }
 
 
-def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Iterator[Line]:
+def lines(report: CheckReport, page: Page) -> Iterator[Line]:
     """Yield the lines: the class, the policy rules and figures that failed, and the doctor's root causes."""
     mark, word, style, meaning = CLASSES[report.class_]
     yield text.verdict(mark, word, style, report.why, page)
@@ -56,17 +56,19 @@ def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Ite
     if report.bench and report.bench.results:
         name = f"{'QUICK BENCH' if report.bench.quick else 'BENCH'}, {figures(report.bench)}"
         yield from _part(name, _bench(report.bench, page), page)
-    if page.verbose or cause(report) not in report.why:
+    known = report.verdict.status is Health.NO_GPU or cause(report) in report.why
+    if page.verbose or not known:
         yield from (Line(), say(page, ("THE DOCTOR", "head")))
         yield from text.head(report, page)
-    yield from text.body(report, page, example=example)
+    yield from text.body(report, page)
 
 
 def _policy(policy: Sequence[Held], page: Page) -> Iterator[Line]:
     """Yield the rules that fail and those that could not be checked; all with ``-v``."""
     if policy:
         rows = [row for row in policy if page.verbose or row.ok is False or row.unseen]
-        name = f"POLICY, {sum(row.ok is True for row in policy)} of {len(policy)} rules hold"
+        judged = [row.ok for row in policy if row.ok is not None or row.unseen]
+        name = f"POLICY, {judged.count(True)} of {len(judged)} rules hold"
         yield from _part(name, (_rule(row, page) for row in sorted(rows, key=lambda row: ORDER.index(row.ok))), page)
 
 

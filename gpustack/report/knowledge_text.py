@@ -51,7 +51,9 @@ def _text(explanation: Explanation, page: Page) -> Iterator[Line]:
         if number:
             yield Line()
         layer = f", {meaning.layer.value} layer" if meaning.layer and meaning.kind is not Kind.LAYER else ""
-        yield say(page, (meaning.id, "head"), (f": {KINDS[meaning.kind]}{layer}", "dim"), hang="  ")
+        owner, own, _ = meaning.id.partition("/")
+        kind = f"a finding of the plugin {owner}" if own and meaning.kind is Kind.FINDING else KINDS[meaning.kind]
+        yield say(page, (meaning.id, "head"), (f": {kind}{layer}", "dim"), hang="  ")
         yield from indent(2, _body(meaning, told, page))
     if not explanation.known:
         what = ", ".join(explanation.missing) or explanation.words or "nothing"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from gpustack.model.bench import TIMES, BenchReport, Mark, Result, Span
@@ -12,7 +11,7 @@ from gpustack.model.facts import Status
 from gpustack.model.policy import CheckReport, HealthClass
 from gpustack.model.report import Health, Report, Severity
 from gpustack.report import parts
-from gpustack.report.page import clean
+from gpustack.report.page import clean, when
 
 if TYPE_CHECKING:
     from gpustack.report.parts import Reported
@@ -203,11 +202,8 @@ def _median(span: Span | None) -> float | None:
 
 
 def _time(taken: str) -> float | None:
-    try:
-        moment = datetime.fromisoformat(taken.replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+    moment = when(taken)
+    return moment.timestamp() if moment else None
 
 
 def _number(value: float) -> str:

@@ -6,6 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -117,6 +118,21 @@ class Page:
     def narrow(self) -> bool:
         """Whether the page is too narrow for columns."""
         return self.width < 60  # noqa: PLR2004 - the layer, the status and the shortest useful name need 58
+
+
+def when(taken: str) -> datetime | None:
+    """Return the moment that a report names, in universal time; None if it names none."""
+    try:
+        moment = datetime.fromisoformat(taken.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def recorded(taken: str) -> str:
+    """Return when a report was recorded, as people write it."""
+    moment = when(taken)
+    return f"recorded {moment:%Y-%m-%d %H:%M} UTC" if moment else f"recorded {taken}" if taken else ""
 
 
 def safe(text: object) -> str:

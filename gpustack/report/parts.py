@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from gpustack.model.bench import BenchReport, Mark, Result
-from gpustack.model.facts import Host, product
+from gpustack.model.facts import OTHER_CHECKS, Host, product
 from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Candidate, Contract, Decide, Finding, Health, Kept, Report, Severity
 from gpustack.report.summary import Family, alike, families, ground, listed
@@ -64,7 +64,7 @@ SAID = {
     Health.HEALTHY: "no problem was found",
     Health.DEGRADED: "the GPU works, with limits",
     Health.BROKEN: "something in the stack is broken",
-    Health.NO_GPU: "no GPU was found on this machine, which is not a fault",
+    Health.NO_GPU: "no GPU was found on this machine",
     Health.UNKNOWN: "too little is known to judge",
 }
 WORKS = {True: "can use the GPU", False: "cannot use the GPU", None: "not tested"}
@@ -252,6 +252,8 @@ def cause(report: Report) -> str:
     open_ = next((one.title for one in report.findings if one.severity is Severity.UNKNOWN), None)
     if status is Health.UNKNOWN and open_:
         return open_.rstrip(".")
+    if status is Health.HEALTHY and OTHER_CHECKS in report.not_seen:
+        return "the checks asked for found no problem"
     able = {name: held for name, held in chosen(report).items() if held}
     if status is Health.UNKNOWN and report.candidates:
         return f"nothing is proven; most likely: {report.candidates[0].title.rstrip('.')}"

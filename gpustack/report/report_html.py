@@ -14,7 +14,7 @@ from gpustack.model.fleet import Figures, FleetReport, Low, Outlier, fold
 from gpustack.model.policy import CheckReport
 from gpustack.model.report import Decide, EnvironmentVerdict, Health, Report, Severity
 from gpustack.report import bench_html, parts, stack_html
-from gpustack.report.page import bullets, document, safe, section, table, tag
+from gpustack.report.page import bullets, document, recorded, safe, section, table, tag
 
 if TYPE_CHECKING:
     from gpustack.report.parts import Reported
@@ -58,7 +58,10 @@ def _parts(reported: Reported) -> Iterator[str]:
     families = parts.ordered(reported)
     roots = set(report.verdict.root_keys) if report else set()
     first = [family for family in families if family[0].key in roots]
-    yield section("Root cause" if len(first) == 1 else "Root causes, most likely first", stack_html.blocks(first))
+    yield section(
+        "Root cause" if len(first) == 1 else "Root causes, most likely first",
+        stack_html.blocks(first, parts.headline(reported)[1]),
+    )
     if report:
         yield section(parts.likely_heading(report), _list(map(_candidate, parts.likely(report))))
     rest = [family for family in families if family[0].key not in roots]
@@ -84,7 +87,7 @@ def _head(reported: Reported) -> str:
     counts = [f"{number[one]} {words[number[one] != 1]}" for one, words in COUNTED.items() if number[one]]
     about = [
         parts.where(report.host) if report else "",
-        f"taken {reported.taken}" if reported.taken else "",
+        recorded(reported.taken or ""),
         ", ".join(counts),
     ]
     bench = parts.measured(reported)
@@ -92,7 +95,7 @@ def _head(reported: Reported) -> str:
     if isinstance(reported, CheckReport):
         about.insert(1, f"doctor's verdict: {reported.verdict.status.value}")
     begun = f"{said[:1].upper()}{said[1:]}" if said in parts.SAID.values() else said  # others may begin with a name
-    inside = tag("span", safe(word), "badge") + tag("h1", safe(begun))
+    inside = tag("span", safe(word.replace("-", " ")), "badge") + tag("h1", safe(begun))
     inside += "".join(tag("p", safe(line), "soft") for line in about if line)
     if report and report.verdict.works:
         chips = (_chip(name, answer) for name, answer in report.verdict.works.items())
@@ -175,15 +178,25 @@ MOST_CELLS = 40_000  # nodes of the map
 def render_fleet(report: FleetReport) -> str:
     """Return the page; it is one file and loads nothing."""
     sections = [
-        tag("h1", f"{report.nodes} nodes"),
-        tag("p", safe(", ".join(f"{count} {status}" for status, count in report.status.items()))),
-        section("Causes", _fleet_table(("Nodes", "Verdict", "Causes", "What", "Kind", "Which"), _causes(report))),
+        _fleet_head(report),
+        section(
+            "Verdicts", _fleet_table(("Nodes", "Verdict", "Cause", "Meaning", "Machine", "Names"), _causes(report))
+        ),
         section("Figures", "".join(_strip(one) for one in report.figures) + FIGURE_KEY if report.figures else ""),
-        section("Drift", _fleet_table(("Component", "Fact", "Usual", "Found", "On"), _drift(report))),
+        section("Drift", _fleet_table(("Component", "Fact", "Usual", "Found", "Nodes"), _drift(report))),
         section("Missing", _fleet_table(("Node", "Why"), ((one.node, one.why) for one in report.missing))),
         section("Map", _map(report)),
     ]
     return document("gpustack fleet", "\n".join(filter(None, sections)), "finding", "report", "charts", "fleet")
+
+
+def _fleet_head(report: FleetReport) -> str:
+    """Return how many nodes there are, and how many of each verdict."""
+    counts = ", ".join(f"{count} {status}" for status, count in report.status.items())
+    worst = next((one for one in COLOURS if report.status.get(one.value)), Health.HEALTHY)
+    tone = {"ok": "good", "none": "none"}.get(COLOURS[worst], COLOURS[worst])
+    inside = tag("span", "fleet", "badge") + tag("h1", f"{report.nodes} nodes") + tag("p", safe(counts), "soft")
+    return tag("header", inside, f"card top tone-{tone}")
 
 
 def _fleet_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -15,7 +15,7 @@ from gpustack.model.bench import BenchReport, Device, Mark, Result
 from gpustack.model.policy import CheckReport, Held
 from gpustack.model.report import Confidence, Finding, Health, Report, Severity
 from gpustack.report import parts
-from gpustack.report.page import clean
+from gpustack.report.page import clean, recorded
 from gpustack.report.summary import entries, few, grouped, heading, one_line, paragraphs, reasons
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _parts(reported: Reported) -> Iterator[str]:
         shown += _candidates(report)
     if bench:
         shown += _bench(bench)
-    tool, taken = reported.tool, f", taken {safe(reported.taken)}" if reported.taken else ""
+    tool, taken = reported.tool, safe(f", {recorded(reported.taken)}") if reported.taken else ""
     foot = f"<sub>gpustack {safe(tool.version)}, matrix of {safe(tool.matrix_date)}{taken}</sub>"
     whole = isinstance(reported, CheckReport) or report is None
     room = sys.maxsize if whole else MOST_LINES - "\n\n".join([*shown, foot]).count("\n") - DETAILS_LINES

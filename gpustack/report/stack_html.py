@@ -106,15 +106,15 @@ def _system(one: Component, fault: str | None) -> str:
     return f'<span class="system {one.status.value}{mark}"{title}>{"".join(said)}{told}</span>'
 
 
-def blocks(families: Sequence[Family]) -> str:
-    """Return findings in full, merging those alike on other instances."""
+def blocks(families: Sequence[Family], headline: str = "") -> str:
+    """Return findings in full, merging those alike on other instances; the page's headline is not repeated."""
     made = []
     for first, others, follow in grouped(families):
         sure = "" if first.confidence is Confidence.CERTAIN else f" ({first.confidence.value})"
         word = tag("span", WORD[first.severity] + sure, "word")
         place = f"{tag('code', safe(first.key))}, {safe(first.layer.value)} layer, {safe(first.component)}"
         inside = [
-            tag("h3", safe(first.title)),
+            tag("h3", safe(first.title)) if first.title.rstrip(".") != headline else "",
             tag("p", f"{word} · {place}", "about"),
             *(tag("p", safe(line)) for line in paragraphs(first)),
             fixed(first.fix) if first.fix else "",
@@ -135,7 +135,7 @@ def _known(finding: Finding) -> str:
     ]
     if row := finding.row:
         rows.append(tag("dt", "rule") + tag("dd", safe(row.text) + tag("small", safe(f"{row.source}, {row.checked}"))))
-    return tag("h4", "How we know") + tag("dl", "".join(rows), "facts") if rows else ""
+    return tag("p", "How we know", "label") + tag("dl", "".join(rows), "facts") if rows else ""
 
 
 def fixed(fix: Fix) -> str:
@@ -149,7 +149,7 @@ def fixed(fix: Fix) -> str:
 
 def _listed(above: str, findings: Iterable[Finding]) -> str:
     items = bullets((f"{safe(one.title)} {tag('code', safe(one.key), 'soft')}" for one in findings), "follow")
-    return tag("h4", above) + items if items else ""
+    return tag("p", above, "label") + items if items else ""
 
 
 def held(rows: Sequence[Held]) -> str:

@@ -239,7 +239,8 @@ def strongest(finding: Finding, most: int) -> tuple[Because, ...]:
     """Return the most informative facts, each once: the best obtained, and present before missing ones."""
     once: dict[tuple[str, str, str], Because] = {}
     for one in finding.because:
-        once.setdefault((one.component, one.fact, str(one.value)), one)
+        said = one.component == "message"  # one line can be several messages
+        once.setdefault((one.component, "" if said else one.fact, str(one.value)), one)
     order = tuple(Strength)
     return tuple(sorted(once.values(), key=lambda one: (order.index(one.strength), one.value is None))[:most])
 
@@ -292,7 +293,7 @@ def ground(because: Because) -> str:
 def value(held: JsonValue) -> str:
     """Return a fact's value in words."""
     if held is None or isinstance(held, bool):
-        return {None: "not there", True: "yes", False: "no"}[held]
+        return {None: "not found", True: "yes", False: "no"}[held]
     if isinstance(held, Mapping):
         return few((f"{name} {value(one)}" for name, one in held.items()), MOST_ITEMS) or "empty"
     if isinstance(held, tuple | list):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gpustack.model.trace import Figure, State, Step, Trace
 from gpustack.report import stack_html, trace_charts
 from gpustack.report import trace_words as words
-from gpustack.report.page import bullets, document, safe, section, table, tag
+from gpustack.report.page import bullets, document, recorded, safe, section, table, tag
 
 TONES = {State.DONE: "good", State.FAILED: "bad", State.SKIPPED: "none", State.NEEDS_GPU: "none"}
 LAYER = ("layer", "in", "out", "time", "FLOP/byte", "reached", "of limit", "bound by")
@@ -16,6 +16,7 @@ BATCH = ("batch", "CPU", "GPU", "kernels", "copies")
 BENCH = "pcie."  # prefix of the bench's figures, shown beside the model's own
 MOST_UNITS = 160  # squares drawn for multiprocessors
 PLACES = {"host": 1, "in": 2, "memory": 3, "units": 4, "read": 5, "write": 6, "out": 7, "cpu": 5}  # each with its step
+SHARES = tag("ul", '<li class="share"><i></i>bar: share of the time of all steps</li>', "key")
 WORDS = {State.DONE: "done", State.FAILED: "failed", State.SKIPPED: "trace", State.NEEDS_GPU: "trace"}
 
 
@@ -37,7 +38,7 @@ def _parts(trace: Trace) -> Iterator[str]:
     yield section("The path through the machine", picture(trace))
     every = words.whole(trace)
     items = "".join(tag("li", _step(step, every), f"tone-{TONES[step.status]}") for step in trace.steps)
-    yield section("The seven steps", tag("div", tag("ol", items, "steps"), "card"))
+    yield section("The seven steps", tag("div", tag("ol", items, "steps"), "card") + SHARES)
     yield section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
     yield section("Under the roofline", trace_charts.roofline(trace))
     yield _folded("Layers, in execution order", _layers(trace))
@@ -51,7 +52,7 @@ def _parts(trace: Trace) -> Iterator[str]:
     yield _folded("From the script down to the kernel", tag("div", tag("dl", rows, "facts"), "card") if rows else "")
     more = ", ".join(words.TERMS)
     yield tag("p", safe(f"gpustack explain WORD explains a term: {more}."), "soft about")
-    yield tag("p", safe(f"gpustack {trace.tool.version}, taken {trace.taken}, {trace.seconds:.1f} s"), "soft about")
+    yield tag("p", safe(f"gpustack {trace.tool.version}, {recorded(trace.taken)}, {trace.seconds:.1f} s"), "soft about")
 
 
 def _folded(heading: str, inside: str) -> str:

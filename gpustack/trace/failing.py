@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from gpustack.matrix import Matrix
 from gpustack.model.command import sh
 from gpustack.model.difference import Check
 from gpustack.model.facts import Layer
@@ -19,7 +20,7 @@ from gpustack.model.trace import Ground, State, Step, Stop, Subject, Trace
 from gpustack.trace.steps import NAMES, left_out, needing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -27,52 +28,11 @@ if TYPE_CHECKING:
 
 BOUNDS = {"fp32": 1e-5, "fp16": 1e-2, "bf16": 1e-2}
 TRUTH = "numpy in float64"
-BY_LAYER = {
-    **dict.fromkeys((Layer.HARDWARE, Layer.KERNEL, Layer.KERNEL_MODULE, Layer.DRIVER), 2),
-    **dict.fromkeys((Layer.RUNTIME, Layer.ENVIRONMENT, Layer.CONTAINER), 2),
-    **dict.fromkeys((Layer.LIBRARY, Layer.APPLICATION), 4),
-    Layer.COMPILER: 3,
-    **dict.fromkeys((Layer.FRAMEWORK, Layer.SERVING), 1),
-}
-AT_IMPORT = (
-    *("glibc-too-old", "libstdcxx-too-old", "python-version-no-wheel", "oneapi-env-not-sourced"),
-    *("another-environment-works", "cuda-runtime-missing", "cuda-core-bindings-mismatch", "multiple-cupy"),
-    *("extension-abi-mismatch", "nccl-version-clash", "nvjitlink-clash", "cuda-lib-shadowed", "cuda-major-mixed"),
-    *("wheel-files-overwritten", "bnb-binary-missing-for-cuda"),
-)
-INTO_THE_DRIVER = (
-    *("cpu-only-build", "jax-plugin-mismatch", "tf-no-native-windows-gpu", "tf-cannot-dlopen"),
-    *("ort-cpu-and-gpu-installed", "ort-cudnn-major-mismatch", "gpu-process-stuck", "process-on-deleted-driver"),
-)
-NO_CODE = (
-    *("arch-not-in-build", "arch-by-ptx-only", "rocm-gfx-unsupported", "ptx-newer-than-driver"),
-    *("gpu-feature-unsupported", "cuda-toolkit-missing", "libcuda-so-symlink-missing"),
-)
-WHILE_RUNNING = ("framework-fails-on-gpu", "gpu-overheat", "gpu-hw-slowdown", "bench-failed", "bench-low")
-IN_MEMORY = ("gpu-ecc-error",)
-BETWEEN_GPUS = ("nvlink-error", "iommu-acs-p2p")
-LOADERS = ("container-shm-too-small",)
-BY_FINDING = {
-    **dict.fromkeys((*AT_IMPORT, *LOADERS), 1),
-    **dict.fromkeys(INTO_THE_DRIVER, 2),
-    **dict.fromkeys(NO_CODE, 3),
-    **dict.fromkeys(WHILE_RUNNING, 4),
-    **dict.fromkeys((*IN_MEMORY, *BETWEEN_GPUS), 5),
-}
-WHY = {
-    1: "the program ends at its imports, before any weight is in memory",
-    2: "the first copy is the first call into the driver, and from here on the program needs a GPU that answers",
-    3: "before a kernel can start, code for this GPU must be found or compiled and loaded",
-    4: "the kernels of the libraries start here",
-    5: "the tensors between the layers are in the GPU's memory",
-}
-WHY_FINDING = {
-    "python-version-no-wheel": "the framework cannot be installed for this Python, so there is nothing to import",
-    **dict.fromkeys(LOADERS, "data loaders share the input between processes through /dev/shm"),
-    **dict.fromkeys(INTO_THE_DRIVER, "the first copy is where the program asks for a GPU and finds none"),
-    **dict.fromkeys(BETWEEN_GPUS, "tensors that go to another GPU go over this link"),
-    **dict.fromkeys(WHILE_RUNNING, "it shows while kernels are running"),
-}
+STEPS = Matrix().table("findings")["steps"]
+BY_LAYER: Mapping[Layer, int] = {Layer(layer): step for layer, step in STEPS["layers"].items()}
+BY_FINDING: Mapping[str, int] = STEPS["findings"]
+WHY: Mapping[int, str] = {int(step): why for step, why in STEPS["why"].items()}
+WHY_FINDING: Mapping[str, str] = STEPS["told"]
 WITHOUT = "these facts contain no GPU"
 UNTOLD = "too little is known to say whether this step would fail"
 MOST = 160
@@ -122,14 +82,14 @@ def _over(error: float, size: float) -> float:
     return error / size if size else error
 
 
-def wrong(check: Check, *, component: str = "gpu", layer: Layer = Layer.HARDWARE, where: str = "") -> Finding:
+def wrong(check: Check, *, component: str = "gpu", layer: Layer = Layer.HARDWARE) -> Finding:
     """Return the finding for a wrong result; no figure of such a run counts."""
     return Finding(
         id="trace-wrong-answer",
         severity=Severity.ERROR,
         layer=layer,
         component=component,
-        title=f"The model gives a wrong answer{where}",
+        title="The model gives a wrong answer",
         detail=f"{said(check)[:1].upper()}{said(check)[1:]}. The figures of this run do not count.",
         because=(
             Because(component=component, fact="relative error", value=max(check.error, check.largest), source="trace"),

@@ -10,13 +10,11 @@ from datetime import datetime, timezone
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpustack import __version__
 from gpustack.bench import numa
 from gpustack.errors import NothingSeenError
 from gpustack.matrix import Matrix
 from gpustack.model.difference import BatchTime, Check
 from gpustack.model.facts import Layer
-from gpustack.model.report import Tool
 from gpustack.model.trace import Figure, Ground, Loaded, Moment, Processor, State, Step, TensorLayer, Trace
 from gpustack.trace import failing, reference
 from gpustack.trace.counting import Roof, layer, place, raised, subject, total
@@ -118,7 +116,7 @@ def follow(asked: Asked, progress: Progress, clock: Callable[[], float] = time.p
     gone.go(progress)
     check = gone.check
     return Trace(
-        tool=Tool(name="gpustack", version=__version__, matrix_date=Matrix().date),
+        tool=Matrix().tool,
         ground=Ground.CPU,
         subject=subject(model),
         processor=processor(),

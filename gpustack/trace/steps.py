@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from gpustack import __version__
 from gpustack.bench.results import MALFORMED
-from gpustack.model.report import Tool
 from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, Subject, Trace
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ NAMES = {
     7: "copied back and checked",
 }
 SHORT = 1e6  # bytes: a smaller copy measures its startup, not the link
-ON_THE_GPU = frozenset({2, 3, 4, 7})
 WITHOUT = {
     2: "copying over the link needs a GPU",
     3: "kernels, a CUDA graph and device memory need a GPU",
@@ -90,29 +87,17 @@ class Asked:
     timeout: float = 120.0
 
 
-class Progress(Protocol):
-    """Receives the start of each step."""
+class Progress:
+    """Receives the start of each step; shows nothing."""
 
     def step(self, number: int, name: str) -> None:
         """Report that this step has begun."""
-        ...
 
     def close(self) -> None:
         """Report nothing more."""
-        ...
 
 
-class Silent:
-    """Ignores all progress."""
-
-    def step(self, number: int, name: str) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class Live:
+class Live(Progress):
     """One line that moves, for terminals."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -250,7 +235,7 @@ class Account:
     def outline(self, ground: Ground, subject: Subject, seconds: float) -> Trace:
         """Return the part of the trace that is the same for every child."""
         return Trace(
-            tool=Tool(name="gpustack", version=__version__, matrix_date=self.matrix.date),
+            tool=self.matrix.tool,
             ground=ground,
             subject=subject,
             steps=(),

@@ -1,9 +1,9 @@
-"""Who is on each GPU now: process, account, container or job, memory held, and what it has really mapped.
+"""The processes on each GPU: process, account, container or job, memory held, and what it has really mapped.
 
-Three ways lead to a process: the driver's own list (NVML, KFD), the device nodes that it holds open, and, where neither
-names anybody, a mapped libcuda: a container that NVML tells of nobody still sees its own processes. Names of libraries,
-of frameworks (a part of a mapped path, and the distribution that has its version) and of kinds of applications (which
-words tell them) are in the row. Our own processes, which look at the GPUs just now, are left out.
+A process is found in three ways: by the driver's own list (NVML, KFD), by the device nodes that it holds open, and, if
+these name none, by a mapped libcuda: a container to which NVML reports no process still sees its own. The row has the
+names of libraries, of frameworks (a part of a mapped path, and the distribution that has its version) and of kinds of
+applications (the words that identify them). Our own processes are left out.
 """
 
 import os
@@ -25,7 +25,7 @@ ON_GPU = re.compile(r"/dev/(?:nvidia\d{1,3}|kfd|dxg|dri/(?:renderD|card)\d{1,3})
 DRM = "/dev/dri/"
 KFD = "/sys/class/kfd/kfd/proc"
 LISTS = {"compute": "Compute", "graphics": "Graphics", "mps": "MPSCompute"}
-PASSES_ON = frozenset({"systemd-logind", "seatd", "elogind", "logind"})  # hold a display's node for someone else
+PASSES_ON = frozenset({"systemd-logind", "seatd", "elogind", "logind"})  # hold a display's node for another process
 DRIVER_FILE = re.compile(
     r"lib(?:cuda|nv|nvidia|EGL_nvidia|GLX_nvidia|GLES)[\w-]*\.so\.(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)"
 )
@@ -60,7 +60,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def by_driver(host: "Host") -> "Tuple[Held, Optional[str]]":
-    """Return who the drivers report on their GPUs, and why NVIDIA's reports nothing if it should."""
+    """Return the processes that the drivers report on their GPUs, and why NVIDIA's reports nothing if it should."""
     held: "Held" = {}
     blind = None
     if any(name.startswith("nvidia") for name in host.list("/dev")):
@@ -106,7 +106,7 @@ def amd(host: "Host", pid: str) -> "Iterator[Facts]":
 
 
 def by_nodes(host: "Host") -> "Tuple[Dict[int, Dict[str, str]], str]":
-    """Return who holds a GPU's node open, which nodes each has open, and which processes are not readable, in words."""
+    """Return the processes that hold a GPU's node open, with these nodes, and in words those that are not readable."""
     processes, numbers, known = host.shared("processes.py"), host.shared("processes.py")["pids"](host), len(host.log)
     found: "Dict[int, Dict[str, str]]" = {}
     until, closed, late = time.monotonic() + min(SECONDS, host.seconds / 2), 0, 0
@@ -130,7 +130,7 @@ def on_gpu(held: "Optional[Dict[str, str]]") -> "Optional[Dict[str, str]]":
 
 
 def by_library(host: "Host") -> "List[int]":
-    """Return who has mapped the library that every CUDA program loads."""
+    """Return the processes that have mapped the library that every CUDA program loads."""
     processes, found = host.shared("processes.py"), []
     until, known = time.monotonic() + min(SECONDS, host.seconds / 4), len(host.log)
     for pid in processes["pids"](host):

@@ -1,6 +1,6 @@
-"""TorchScript tried: a function that torch.jit compiles from text, run until its fuser has made a kernel for the GPU.
+"""TorchScript, a trial: a function compiled from text by torch.jit, run until its fuser has made a GPU kernel.
 
-The first run is only profiled and the second is compiled; the third takes what came of that.
+The first run is only profiled and the second is compiled; the third uses the compiled code.
 """
 
 TYPE_CHECKING = False

@@ -20,7 +20,7 @@ DEVICES = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 
 
 def probe(host: "Host") -> "Answer":
-    """Return each distribution of Triton; the package on the path tells of the first of them what it holds."""
+    """Return each distribution of Triton; of the first, what its package contains."""
     installed = host.shared("installed.py")
     wanted = {installed["normal"](name) for name in host.row["distributions"]}
     copies = [copy for copy in installed["find"](host) if copy["name"] in wanted]
@@ -84,7 +84,7 @@ def release(host: "Host", path: str) -> "Optional[str]":
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of factor * left + right by a kernel in Triton.
+    """Return the result of factor * left + right by a kernel in Triton.
 
     It launches through torch, where that is installed, and before 3.9 needs it for that.
     """

@@ -87,7 +87,7 @@ def version(host: "Host", path: "Optional[str]") -> "Tuple[Optional[str], Option
         return found.group(1), "package", package
     try:
         said = host.run(path, "--version", seconds=min(SECONDS, host.seconds)) or {"out": "", "err": ""}
-    except OSError:  # TimeoutError is one; the host has noted it
+    except OSError:  # TimeoutError is an OSError; the host has logged it
         return None, None, package
     found = RELEASE.search(said["out"] + said["err"])
     return (found.group(1), "program", package) if found else (None, None, package)
@@ -101,7 +101,7 @@ def switches(host: "Host") -> int:
 
 
 def racked(host: "Host") -> "Optional[bool]":
-    """Return whether a GPU is on a board of a rack that NVLink joins; None if none is, or nobody can say."""
+    """Return whether a GPU is on a board of a rack that NVLink joins; None if none is or if that is unknown."""
     models = [host.read("%s/%s/information" % (GPUS, name), 4096) or "" for name in host.list(GPUS)]
     return True if any(RACKED.search(model) for model in models) else None
 
@@ -110,7 +110,7 @@ def domain(host: "Host", control: str) -> "Optional[str]":
     """Return the state of the IMEX domain from the daemon's own control program; None if it prints none."""
     try:
         said = host.run(control, "-N", seconds=min(SECONDS, host.seconds)) or {"out": ""}
-    except OSError:  # TimeoutError is one; the host has noted it
+    except OSError:  # TimeoutError is an OSError; the host has logged it
         return None
     found = DOMAIN.search(said["out"])
     return found.group(1) if found else None

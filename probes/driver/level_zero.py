@@ -1,6 +1,6 @@
-"""Level Zero as programs meet it: which loader is taken, what zeInit says, and the drivers and GPUs that it shows.
+"""Level Zero as programs see it: which loader is loaded, what zeInit returns, and the drivers and GPUs that it shows.
 
-Runs alone in its process: a driver may crash or hang. No context is made. Layouts after ze_api.h of loader 1.32, read
+Runs in its own process: a driver may crash or hang. No context is made. Layouts after ze_api.h of loader 1.32, read
 2026-11-21; each structure is that of its first release, which later ones keep.
 """
 

@@ -1,6 +1,6 @@
-"""The driver as CUDA programs meet it: which libcuda the loader takes, whether it starts, and which GPUs it shows.
+"""The driver as CUDA programs see it: which libcuda the loader picks, whether it starts, and which GPUs it shows.
 
-Runs alone in its process: the library may crash, hang or end it. No context is made, so no GPU memory is taken.
+Runs in its own process: the library may crash, hang or exit. No context is made, so no GPU memory is taken.
 """
 
 import ctypes
@@ -126,7 +126,7 @@ def device(driver: "Driver", ordinal: int) -> "Facts":
 
 
 class Driver:
-    """libcuda's functions, each giving None if it fails or is missing, with the reason kept."""
+    """libcuda's functions, each giving None if it fails or is missing, with the reason recorded."""
 
     def __init__(self, library: "Library") -> None:
         """Declare what the functions take: a pointer that is passed as an int is cut to 32 bits."""

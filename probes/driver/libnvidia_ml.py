@@ -1,6 +1,6 @@
-"""The management library's file: which libnvidia-ml the loader takes, and the other copies; nothing in it is called.
+"""The management library's file: which libnvidia-ml the loader picks, and the other copies; nothing in it is called.
 
-Runs alone in its process, since loading runs the library's own code. What the library says is ``nvml``'s to ask.
+Runs in its own process, since loading runs the library's own code. The probe ``nvml`` calls it.
 """
 
 TYPE_CHECKING = False

@@ -67,7 +67,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def find(host: "Host", name: str) -> "Optional[str]":
-    """Return where a program of the toolkit lies: as a command, or where the GPU operator of Kubernetes puts it."""
+    """Return the path of a program of the toolkit: as a command, or where the GPU operator of Kubernetes puts it."""
     return host.path(name) or (OPERATOR + name if host.exists(OPERATOR + name) else None)
 
 
@@ -81,7 +81,7 @@ def version(host: "Host", programs: "Dict[str, str]") -> "Tuple[Optional[str], O
     if "nvidia-ctk" in programs:
         try:
             said = host.run(programs["nvidia-ctk"], "--version", seconds=min(1.0, host.seconds)) or {"out": ""}
-        except OSError:  # TimeoutError is one; the host has noted it
+        except OSError:  # TimeoutError is an OSError; the host has logged it
             return None, None, None
         found = VERSION.search(said["out"])
         if found:

@@ -2,7 +2,7 @@
 
 The parts are installed together and must be of one release; which of them is behind says what to do about it. The
 user-space release is read from the file names of libcuda and libnvidia-ml, forward-compatibility copies and stubs left
-out: those are no part of the driver that is installed here.
+out: those are not part of the installed driver.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""ROCm SMI and AMD SMI, the libraries that tell of AMD's GPUs: whether each loads, starts, and how many it lists.
+"""ROCm SMI and AMD SMI, the libraries that report on AMD's GPUs: whether each loads, starts, and how many it lists.
 
 Each copy that the loader would find, or that lies under a root of ROCm, is asked in a process of its own. Functions and
 numbers: rocm_smi.h and amdsmi.h of ROCm/rocm-systems. AMD SMI's structures change between releases: it is only started.
@@ -23,7 +23,7 @@ MOST = 6
 AMD_GPUS = 2  # AMDSMI_INIT_AMD_GPUS
 DRIVER = 0  # RSMI_SW_COMP_DRIVER
 LENGTH = 256
-# What both libraries answer where there is no driver or no GPU to speak of. Source: rsmi_status_t and amdsmi_status_t.
+# What both libraries return where there is no driver or no GPU. Source: rsmi_status_t and amdsmi_status_t.
 NAMES = {
     "librocm_smi64": {2: "NOT_SUPPORTED", 4: "PERMISSION", 6: "INTERNAL_EXCEPTION", 8: "INIT_ERROR"},
     "libamd_smi": {2: "NOT_SUPPORTED", 10: "NO_PERM", 18: "INIT_ERROR", 32: "NOT_INIT", 34: "DRIVER_NOT_LOADED"},
@@ -42,7 +42,7 @@ class Version(ctypes.Structure):
 
 
 def probe(host: "Host") -> "Answer":
-    """Return each copy of both libraries with what came of starting it; None if there is none."""
+    """Return each copy of both libraries with the result of starting it; None if there is none."""
     found = copies(host)[:MOST]
     works: "List[Callable[[], Any]]" = [partial(ask, host, stem, path) for stem, path in found]
     answers = host.apart_all(works, min(SECONDS, host.seconds)) if works else []
@@ -108,7 +108,7 @@ def amd_smi(library: "Library") -> "Facts":
 
 
 def told(host: "Host", stem: str, path: str, said: "Any") -> "Facts":
-    """Return one copy: its version by its own word, else its file's name or package; failed where it did not load."""
+    """Return one copy: its version as it reports it, else by its file's name or package; failed if it did not load."""
     failed = isinstance(said, OSError)
     answer: "Facts" = {"loaded": False, "error": str(said)} if failed else dict(said, loaded=True)
     owners = host.shared("owners.py")["of_system"](host, path, PACKAGES)

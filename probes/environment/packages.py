@@ -1,8 +1,8 @@
 """All that is installed for a Python: names and versions, what is there twice, and files that two wheels both claim.
 
 Wheels of one family are installed into the same folders (nvidia-nccl-cu11 and nvidia-nccl-cu12 both bring
-nvidia/nccl/lib/libnccl.so.2), and the last one installed writes over the other without a word. Each wheel's RECORD says
-size and sha256 of its files, so the file on the disk tells whose it is. Source: PyPA "Recording installed projects".
+nvidia/nccl/lib/libnccl.so.2), and the last one installed silently overwrites the other. Each wheel's RECORD says size
+and sha256 of its files, which identifies whose file is on disk. Source: PyPA "Recording installed projects".
 """
 
 import base64

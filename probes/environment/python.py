@@ -51,7 +51,7 @@ def _settings(text: "Optional[str]") -> "Optional[Facts]":
 
 
 def _libstdcxx(host: "Host") -> "Optional[Facts]":
-    """Return the C++ library that a package would get, and what else bears its name; 6.0.33 offers GLIBCXX_3.4.33."""
+    """Return the C++ library that a package would load, and the others of that name; 6.0.33 offers GLIBCXX_3.4.33."""
     loader = host.shared("loader.py")["Loader"](host)
     found: "List[Facts]" = loader.search("libstdc++.so.6", loader.program)
     if not found:

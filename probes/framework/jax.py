@@ -85,9 +85,9 @@ def _requires(
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of importing jax and multiplying two matrices with a known product on its default device."""
+    """Return the result of importing jax and multiplying two matrices with a known product on its default device."""
     trial = host.shared("trial.py")
-    # read when the backend starts; without it JAX takes three quarters of the GPU's memory from whoever works there
+    # read when the backend starts; without it JAX takes three quarters of the GPU's memory
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
     def work(facts: "Facts") -> None:
@@ -110,7 +110,7 @@ def exercise(host: "Host") -> "Answer":
 
 
 def _libraries(host: "Host") -> "Facts":
-    """Return the versions of the libraries that the CUDA plugin has loaded, as it tells them."""
+    """Return the versions of the libraries that the CUDA plugin has loaded, as it reports them."""
     found: "Facts" = {}
     for major in ("13", "12"):
         try:

@@ -1,7 +1,7 @@
 """ONNX Runtime as it is installed: which of its distributions, for which GPU, with which providers. No import.
 
-All its distributions bring the same package, so that the last one installed is the one that answers. ``exercise`` makes
-a session for a tiny model, since only a session says which providers are really used.
+All its distributions bring the same package, so the last one installed is imported. ``exercise``
+makes a session for a tiny model, since only a session says which providers are really used.
 """
 
 import re
@@ -69,7 +69,7 @@ def _needed(host: "Host", place: str, providers: "List[str]") -> "Facts":
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of a session on the best provider: 2x3 times 3x2, and the providers that took part."""
+    """Return the result of a session on the best provider: 2x3 times 3x2, and the providers that took part."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:

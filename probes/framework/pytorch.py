@@ -217,7 +217,7 @@ def _wheel(host: "Host", folder: str, pattern: str, major: str) -> "Optional[str
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of importing torch and computing with it: matrix products and a convolution, all known."""
+    """Return the result of importing torch and computing with it: matrix products and a convolution, all known."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:
@@ -252,7 +252,7 @@ def _gpu(torch: "Library") -> "Tuple[str, Any]":
 
 
 def _versions(torch: "Library") -> "Dict[str, Optional[str]]":
-    """Return the versions that torch itself tells."""
+    """Return the versions that torch itself reports."""
     said = torch.value("version")
     nccl = torch.value("cuda").nccl.version() if hasattr(torch.value("_C"), "_nccl_version") else None
     return {

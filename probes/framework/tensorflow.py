@@ -89,7 +89,7 @@ def _text(held: object) -> "Optional[str]":
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of importing TensorFlow and multiplying two matrices with a known product on its first GPU."""
+    """Return the result of importing TensorFlow and multiplying two matrices with a known product on its first GPU."""
     trial = host.shared("trial.py")
     trial["variables"](TF_FORCE_GPU_ALLOW_GROWTH="true")  # without it TensorFlow takes nearly all of the GPU's memory
 

@@ -1,7 +1,7 @@
-"""Each AMD GPU as the kernel tells of it, with no ROCm: KFD's node joined with the PCI device and what amdgpu shows.
+"""Each AMD GPU as the kernel reports it, without ROCm: KFD's node joined with the PCI device and what amdgpu shows.
 
-A GPU that KFD lists is one that ROCm can see. One on the bus alone is reported as well, with ``kfd`` false. All of
-it is sysfs, readable by everybody: Documentation/gpu/amdgpu of Linux.
+A GPU that KFD lists is one that ROCm can see. One on the bus alone is reported as well, with ``kfd`` false. All of it
+is sysfs, world-readable: Documentation/gpu/amdgpu of Linux.
 """
 
 import re
@@ -95,7 +95,7 @@ def banks(host: "Host", folder: str) -> "Facts":
 
 
 def whole(host: "Host", pci: "Optional[str]", facts: "Facts") -> "Facts":
-    """Return the GPU with what its device tells; what is not there stays away or null."""
+    """Return the GPU with what its device reports; what is not there stays away or null."""
     amd = host.shared("amd.py")
     device = "%s/%s" % (amd["DEVICES"], pci)
     driver = host.link(device + "/driver") if pci else None

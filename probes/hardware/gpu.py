@@ -1,6 +1,6 @@
-"""Each NVIDIA GPU as NVML tells of it: what it is, how it runs now, what has gone wrong on it, and who uses it.
+"""Each NVIDIA GPU as NVML reports it: what it is, how it runs now, what has gone wrong on it, and who uses it.
 
-A question that fails costs its own fact. But two errors speak of the whole GPU, whatever was asked: it is lost, or it
+A query that fails loses only its own fact. But two errors speak of the whole GPU, whatever was asked: it is lost, or it
 must be reset.
 """
 
@@ -72,7 +72,7 @@ def sram(record: "Any") -> "Tuple[Any, ...]":
 
 
 def fabric(record: "Any") -> "Facts":
-    """Return how the GPU stands with its NVLink fabric; the health mask has two bits a matter: 1 is yes, 2 is no."""
+    """Return the GPU's state in its NVLink fabric; the health mask has two bits a matter: 1 is yes, 2 is no."""
     start = type(record).clusterUuid.offset  # read as bytes: nvidia-ml-py before 13 takes them for text
     unit = bytes(record)[start : start + 16].hex()
     health = {matter: {1: True, 2: False}.get(record.healthMask >> shift & 3) for matter, shift in HEALTH.items()}
@@ -181,7 +181,7 @@ MIG_QUESTIONS = (
 
 
 def structure(reading: "Any", names: str, function: str, kind: str, write: "Write") -> None:
-    """Put what a function writes into a structure of nvidia-ml-py."""
+    """Record what a function writes into a structure of nvidia-ml-py."""
     record, why = reading.nvml.ask(kind)
     if why:
         reading.put(names, None, why)
@@ -190,14 +190,14 @@ def structure(reading: "Any", names: str, function: str, kind: str, write: "Writ
 
 
 def inforom(reading: "Any") -> None:
-    """Put whether the checksums of the InfoROM fit; NVML has an error of its own for one that is corrupted."""
+    """Record whether the checksums of the InfoROM fit; NVML has an error of its own for one that is corrupted."""
     _, why = reading.nvml.ask("nvmlDeviceValidateInforom", reading.handle)
     corrupted = (why or "").startswith(CORRUPTED)
     reading.put("inforom.valid", not why or (False if corrupted else None), None if corrupted else why)
 
 
 def instances(reading: "Any") -> None:
-    """Put the MIG instances that the GPU is divided into; null where nobody can say, which is not the same as none."""
+    """Record the MIG instances that the GPU is divided into; null if unknown, which is not the same as none."""
     most = reading.said["mig.max_instances"] if reading.said["mig.enabled"] else 0
     found, whys = [], [] if most is not None else [reading.unavailable["mig.max_instances"]]
     for number in range(min(most or 0, MOST_MIGS)):
@@ -213,7 +213,7 @@ def instances(reading: "Any") -> None:
 
 
 def processes(host: "Host", reading: "Any") -> "Iterator[Facts]":
-    """Yield who uses the GPU; a number without a name belongs to no process that is seen from here."""
+    """Yield the processes on the GPU; a number without a name belongs to no process that is seen from here."""
     for kind, word in KINDS.items():
         listed, why = reading.nvml.ask("nvmlDeviceGet%sRunningProcesses" % word, reading.handle)
         if why:
@@ -271,7 +271,7 @@ def read(host: "Host", reading: "Any") -> "Any":
     instances(reading)
     found = list(processes(host, reading))
     reading.put("processes", found)
-    # R535.43 to .86 shuffle the list; and a container does not see the host's processes. So this is no judgement.
+    # R535.43 to .86 shuffle the list; and a container does not see the host's processes. So nothing is concluded.
     reading.put("pids_unreliable", any(one["name"] is None for one in found))
     reading.put("mps", mps(host, found))
     return reading

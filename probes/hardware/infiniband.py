@@ -1,7 +1,7 @@
 """Ports of InfiniBand and RoCE cards as Linux shows them: state, rate, firmware, errors, and where the card is.
 
-All of it is sysfs, readable by everybody: /sys/class/infiniband, Documentation/ABI/stable/sysfs-class-infiniband. Both
-kinds of card are listed there; ``link_layer`` says which a port is. Addresses (GUIDs) are left out.
+All of it is sysfs, world-readable: /sys/class/infiniband, Documentation/ABI/stable/sysfs-class-infiniband. Both kinds
+of card are listed there; ``link_layer`` says which a port is. Addresses (GUIDs) are not recorded.
 """
 
 import re
@@ -71,5 +71,5 @@ def word(host: "Host", path: str) -> "Optional[str]":
 
 
 def number(text: "Optional[str]") -> "Optional[int]":
-    """Return a whole number, or None if the text is none."""
+    """Return a whole number, or None if the text is not one."""
     return int(text) if text and re.fullmatch(r"-?[0-9]{1,18}", text) else None

@@ -193,7 +193,7 @@ def word(host: "Host", path: str) -> "Optional[str]":
 
 
 def whole(text: "Optional[str]") -> "Optional[int]":
-    """Return a whole number, hexadecimal as xe writes sizes or decimal; None if the text is none."""
+    """Return a whole number, hexadecimal as xe writes sizes or decimal; None if the text is not one."""
     if text and re.fullmatch(r"0x[0-9a-fA-F]{1,16}", text):
         return int(text, 16)
     return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None

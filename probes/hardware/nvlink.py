@@ -1,4 +1,4 @@
-"""NVLink as NVML tells of it: each link of each GPU with its state, speed, other end and errors, and who reaches whom.
+"""NVLink as NVML reports it: each link of each GPU with its state, speed, other end and errors, and who reaches whom.
 
 ``speed_gbps`` is in gigabytes a second and one direction, as ``nvidia-smi nvlink -s`` prints it. The path between two
 GPUs has the word of ``nvidia-smi topo -m``: PIX, PXB, PHB, NODE, SYS.
@@ -106,7 +106,7 @@ class Gpu:
         return sum(1 for link in self.active() if link["remote"]["type"] == "switch")
 
     def without(self) -> "Optional[str]":
-        """Return why this GPU has no links, or None if it has, or where nobody can say."""
+        """Return why this GPU has no links, or None if it has, or if that is unknown."""
         if self.links or self.wrong():
             return None
         return "GPU %d: %s" % (self.index, (self.refused or ["NVML counts no links"])[0])

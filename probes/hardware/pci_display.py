@@ -1,6 +1,6 @@
-"""GPUs and accelerators as the PCI bus shows them, driver or no driver: link, errors, and who owns them.
+"""GPUs and accelerators as the PCI bus shows them, with or without a driver: link, errors, and who owns them.
 
-All of it is sysfs, readable by everybody: /sys/bus/pci/devices, Documentation/ABI/testing/sysfs-bus-pci.
+All of it is sysfs, world-readable: /sys/bus/pci/devices, Documentation/ABI/testing/sysfs-bus-pci.
 """
 
 import re
@@ -31,7 +31,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def functions(host: "Host") -> "List[str]":
-    """Return the names of all functions of devices on the bus; raises OSError if nobody can see them."""
+    """Return the names of all functions of devices on the bus; raises OSError if they cannot be seen."""
     names: "List[str]" = host.list(DEVICES)
     if not names and host.why(DEVICES) not in {"not asked", "missing"}:
         raise OSError("%s: %s" % (DEVICES, host.why(DEVICES)))
@@ -41,7 +41,7 @@ def functions(host: "Host") -> "List[str]":
 
 
 def sure(host: "Host", names: "List[str]") -> None:
-    """Raise OSError where nobody can tell which of these functions are GPUs: what cannot be read is not absent."""
+    """Raise OSError if it cannot be told which of these functions are GPUs: unreadable is not absent."""
     unclear = [path for name in names if ADDRESS.fullmatch(name) for path in odd(host, name)]
     if unclear:
         why = host.why(unclear[0])
@@ -49,7 +49,7 @@ def sure(host: "Host", names: "List[str]") -> None:
 
 
 def odd(host: "Host", name: str) -> "List[str]":
-    """Return the files without which nobody can tell whether this function is a GPU, and whose."""
+    """Return the files needed to tell whether this function is a GPU, and whose."""
     files = ["class"] + (["vendor"] if wanted(host, name) else [])
     return ["%s/%s/%s" % (DEVICES, name, file) for file in files if not NUMBER.fullmatch(word(host, name, file) or "")]
 
@@ -89,7 +89,7 @@ def describe(host: "Host", name: str) -> "Facts":
 
 
 def link(host: "Host", name: str) -> "Facts":
-    """Return speeds in GT/s and widths in lanes: now, and the most of this end; None if that is not told."""
+    """Return speeds in GT/s and widths in lanes: now, and the most of this end; None if that is not reported."""
     return {
         "speed": speed(word(host, name, "current_link_speed")),
         "width": number(word(host, name, "current_link_width")),
@@ -105,7 +105,7 @@ def above(host: "Host", name: str) -> "List[str]":
 
 
 def errors(host: "Host", name: str, kind: str) -> "Optional[int]":
-    """Return how many errors of this kind the device has reported since the start, or None if it does not count."""
+    """Return how many errors of this kind the device has reported since boot, or None if it does not count."""
     found = TOTAL.search(host.read("%s/%s/aer_dev_%s" % (DEVICES, name, kind), 4096) or "")
     return int(found.group(1)) if found else None
 
@@ -125,7 +125,7 @@ def word(host: "Host", name: str, file: str) -> "Optional[str]":
 
 
 def number(text: "Optional[str]") -> "Optional[int]":
-    """Return a whole number, or None if the text is none."""
+    """Return a whole number, or None if the text is not one."""
     return int(text) if text and re.fullmatch(r"-?[0-9]{1,9}", text) else None
 
 

@@ -1,7 +1,7 @@
-"""Modules that DKMS builds: for which kernels each is built or installed, and where a build failed, its last words.
+"""Modules that DKMS builds: for which kernels each is built or installed, and where a build failed, the end of its log.
 
 The tree is read itself: ``dkms status`` needs the command, takes a shell for every module, and says nothing of a build
-that failed. How the tree speaks (dkms.in of dkms 2.8.1 to 3.2.2, read 2026-11-21): MODULE/VERSION/source is a module
+that failed. Layout of the tree (dkms.in of dkms 2.8.1 to 3.2.2, read 2026-11-21): MODULE/VERSION/source is a module
 that was added; MODULE/VERSION/KERNEL/ARCH/module holds what was built; the link MODULE/kernel-KERNEL-ARCH names what is
 installed; MODULE/VERSION/build/make.log is there while a build runs and stays when it fails.
 """
@@ -20,7 +20,7 @@ KERNEL = re.compile(r"make\.log for .{1,200}? for kernel (\S+)")
 
 
 def probe(host: "Host") -> "Answer":
-    """Return every module, version and kernel that the tree tells of; None if DKMS has none."""
+    """Return every module, version and kernel in the tree; None if DKMS has none."""
     running = (host.read("/proc/sys/kernel/osrelease") or "").strip()
     seen: "List[Facts]" = []
     for source in host.glob(TREE + "/*/*/source"):

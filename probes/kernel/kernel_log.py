@@ -1,4 +1,4 @@
-"""What the kernel has said of GPUs since it started: Xids, the driver's own lines, modules that it turned away.
+"""What the kernel has logged about GPUs since boot: Xids, the driver's own lines, modules that it turned away.
 
 The log is asked of the kernel itself; where that is denied or missing (containers), of the journal if there is one.
 """
@@ -16,7 +16,7 @@ KMSG = "/dev/kmsg"
 MOST_BYTES = 32 << 20
 JOURNAL = ("journalctl", "-k", "-b", "-o", "short-monotonic", "--no-pager", "-q", "-n", "10000")
 JOURNAL_SECONDS = 1.5
-KEPT = "/var/log/journal"  # there are journals of earlier starts where this folder is
+KEPT = "/var/log/journal"  # journals of earlier boots exist where this folder does
 BOOT = "/proc/sys/kernel/random/boot_id"
 EARLIER = ("journalctl", "_TRANSPORT=kernel", "-g", "NVRM: Xid", "-n", "200", "-o", "json", "--no-pager", "-q")
 EARLIER_SECONDS = 1.0
@@ -43,7 +43,7 @@ AMD = re.compile(
     r"|\bamdgpu\b.{0,200}[Ff]ail\w{0,8} .{0,200}(?:firmware|microcode|ucode)"
     r"|\bkfd\b.{0,400}(?:not supported|skipped device|NOT added|rejects atomics)|firmware load for amdgpu/"
 )
-# Each board's serial number is printed with its first Xid; it helps nobody to find a fault.
+# Each board's serial number is printed with its first Xid; it does not help to find a fault.
 SERIAL = re.compile(r"Serial Number", re.IGNORECASE)
 TURNED_AWAY = re.compile(
     r"unsigned module|module is rejected|signature not signed|unavailable key|unsupported crypto"
@@ -70,7 +70,7 @@ def probe(host: "Host") -> "Answer":
     why = [KMSG + ": " + (host.why(KMSG) if text is None else "no record stands in it" if text else "empty")]
     try:
         said = host.run(*JOURNAL, seconds=min(JOURNAL_SECONDS, host.seconds))
-    except OSError as error:  # TimeoutError is one
+    except OSError as error:  # TimeoutError is an OSError
         said, why = None, [*why, str(error)]
     if said and said["code"] == 0 and any(map(STAMPED.match, said["out"].split("\n"))):
         return {"readable": True, "source": " ".join(JOURNAL[:3]), **sift(stamped(said["out"])), **before}
@@ -81,13 +81,13 @@ def probe(host: "Host") -> "Answer":
 
 
 def earlier(host: "Host") -> "List[Facts]":
-    """Return the Xids of earlier starts of the machine, with how many starts had each, where journals are kept."""
+    """Return the Xids of earlier boots, and how many boots had each, where journals are kept."""
     now = (host.read(BOOT, 64) or "").strip().replace("-", "")
     if not now or not host.list(KEPT):
         return []
     try:
         said = host.run(*EARLIER, seconds=min(EARLIER_SECONDS, host.seconds)) or {"out": ""}
-    except OSError:  # TimeoutError is one; the host has noted it
+    except OSError:  # TimeoutError is an OSError; the host has logged it
         return []
     starts: "Dict[Tuple[str, int], Dict[str, None]]" = {}
     for row in said["out"].split("\n"):
@@ -110,7 +110,7 @@ def entry(row: str) -> "Tuple[str, str]":
 
 
 def records(text: str) -> "Iterator[Tuple[float, str]]":
-    """Yield seconds since the start and text of each line that the kernel wrote; programs write here as well."""
+    """Yield seconds since boot and text of each line that the kernel wrote; programs write here as well."""
     for row in text.split("\n"):
         found = RECORD.match(row)
         if found and int(found.group(1)) >> 3 == 0:
@@ -170,7 +170,7 @@ def remember(seen: "Dict[str, None]", line: str) -> None:
 
 
 def parse_xid(line: str) -> "Tuple[str, Optional[Facts]]":
-    """Return "S" for an NVSwitch's or "" for a GPU's, and what the line says of an Xid, or None if it is none."""
+    """Return "S" for an NVSwitch's or "" for a GPU's, and what the line says of an Xid, or None if it is not one."""
     found = XID.search(line)
     if not found:
         return "", None

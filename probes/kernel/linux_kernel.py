@@ -127,7 +127,7 @@ def told(host: "Host", option: str) -> "Optional[str]":
 
 
 def named(text: "Optional[str]") -> "Optional[str]":
-    """Return the name of a host, a release or a processor, or None if the text is none."""
+    """Return the name of a host, a release or a processor, or None if the text is not one."""
     return text if text and NAME.fullmatch(text) else None
 
 
@@ -162,7 +162,7 @@ def uptime(host: "Host") -> "Optional[float]":
 
 
 def edac(host: "Host") -> "List[Facts]":
-    """Return how many errors each controller of the machine's memory has counted since the start."""
+    """Return how many errors each controller of the machine's memory has counted since boot."""
     names = [name for name in host.list(EDAC) if re.fullmatch(r"mc\d{1,3}", name)]
     return [
         {
@@ -183,7 +183,7 @@ def clock(host: "Host") -> "Facts":
     """Return whether the kernel's clock is synchronised, and how far it may be off; adjtimex(2) sets nothing."""
     unknown = {"synchronised": None, "max_error_s": None}  # type: Facts
     if host.root or ctypes.sizeof(ctypes.c_long) != ctypes.sizeof(ctypes.c_longlong):
-        return unknown  # files of another machine say nothing of the kernel that runs
+        return unknown  # files of another machine say nothing about the running kernel
     held = ctypes.create_string_buffer(TIMEX)
     try:
         answer = host.library("libc.so.6").call("adjtimex", held)

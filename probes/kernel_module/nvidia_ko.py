@@ -19,7 +19,7 @@ OWNERS = (*COMPETITORS, "vfio-pci", "pci-stub", "xen-pciback")
 VENDOR, DISPLAY = "0x10de", "0x03"
 STATES = ("live", "coming", "going")  # show_initstate() in Linux's kernel/module
 FIELD = re.compile(r"^([\w .()/-]{1,60}):([^\n\x00]*)$", re.MULTILINE | re.ASCII)
-OPENED = ("ok", "[Errno 22] Invalid argument")  # the driver has no read: this is the word of an open door
+OPENED = ("ok", "[Errno 22] Invalid argument")  # the driver has no read: this is the sign that it can be opened
 
 
 def probe(host: "Host") -> "Answer":
@@ -171,5 +171,5 @@ def gpus(host: "Host") -> "List[Facts]":
 
 
 def number(text: str) -> "Optional[int]":
-    """Return a whole number, or None if the text is none."""
+    """Return a whole number, or None if the text is not one."""
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else None

@@ -1,4 +1,4 @@
-"""CuPy tried: an expression that it compiles by NVRTC, and a product of matrices by cuBLAS."""
+"""CuPy, a trial: an expression that it compiles by NVRTC, and a product of matrices by cuBLAS."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -6,7 +6,7 @@ if TYPE_CHECKING:
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of factor * left + right and of a matrix product."""
+    """Return the result of factor * left + right and of a matrix product."""
     trial = host.shared("trial.py")
     trial["variables"](CUPY_CACHE_IN_MEMORY="1")  # it writes nothing to the user's cache
 

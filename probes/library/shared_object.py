@@ -5,11 +5,11 @@ that count alone), ``symbol`` and ``form`` (the function that tells the version,
 nothing is loaded, and with ``lazy`` only what has no version in its name or its package's record), ``encodings`` (from
 which integer on which units are packed in it), ``highest`` (what no part of a version exceeds), ``siblings`` (loaded
 first), ``parts`` (how names of sub-libraries begin), ``offers`` (functions that are facts where they are there),
-``packages`` (how names of packages begin that may own a copy and have its version), ``bundlers`` (that may own it
-among others), ``folders`` and ``inside`` (patterns of further folders of the system, and of a site folder), ``roots``
+``packages`` (how names of packages begin that may own a copy and have its version), ``bundlers`` (that may own it among
+others), ``folders`` and ``inside`` (patterns of further folders of the system, and of a site folder), ``roots``
 (variables that name a toolkit), ``naming`` (what the numbers in a file's name are, where they are no plain version).
-The machine as a whole has the loader's folders, toolkits and system packages; a target Python has its own prefixes.
-How each library answers was measured without a GPU or driver on 2026-11-21.
+The machine as a whole has the loader's folders, toolkits and system packages; a target Python has its own prefixes. How
+each library responds was measured without a GPU or driver on 2026-11-21.
 """
 
 import ctypes
@@ -186,7 +186,7 @@ def answer(host: "Host", copy: "Facts") -> "Facts":
 
 
 def ask(library: "Library", row: "Facts") -> "Facts":
-    """Return the integers that the library answers with, or in which way it gives none."""
+    """Return the integers that the library returns, or how it fails to."""
     symbol, form = row["symbol"], row["form"]
     if not library.has(symbol):
         return {"error": "it has no symbol " + symbol}
@@ -229,7 +229,7 @@ def decode(numbers: "List[int]", encodings: "List[Any]", highest: int = HIGHEST 
 
 
 def describe(host: "Host", copy: "Facts", said: "Any") -> "Facts":
-    """Return one copy: its version by the library's own word, else by its file's name, else by its own package."""
+    """Return one copy: its version as the library reports it, else by its file's name, else by its own package."""
     if isinstance(said, OSError):
         said = {"loaded": False, "error": str(said)}
     numbers = said.get("numbers", [])

@@ -1,4 +1,4 @@
-"""cuda.bindings tried: memory, a kernel from PTX and its launch through the driver interface.
+"""cuda.bindings, a trial: memory, a kernel from PTX and its launch through the driver interface.
 
 Until 12.6 the module was ``cuda.cuda``. Every call gives its error first, then what it answers.
 """
@@ -17,7 +17,7 @@ class RefusedError(Exception):
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of factor * left + right through cuda.bindings."""
+    """Return the result of factor * left + right through cuda.bindings."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:

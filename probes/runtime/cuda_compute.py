@@ -1,4 +1,4 @@
-"""cuda.compute tried: the sum of whole numbers by the reduction of CCCL, which it compiles for the GPU.
+"""cuda.compute, a trial: the sum of whole numbers by the reduction of CCCL, which it compiles for the GPU.
 
 The distribution cuda-cccl brings it, until 0.3.0 as ``cuda.cccl.parallel.experimental`` (read in its wheels 0.1.3 to
 1.2.1, as are the arguments). Where it finds no driver it can be imported and has none of its functions.
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of a sum on the GPU."""
+    """Return the result of a sum on the GPU."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:

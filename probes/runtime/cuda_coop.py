@@ -1,4 +1,4 @@
-"""cuda.coop tried: a kernel of numba-cuda in which a block of threads adds its numbers by CCCL's block-wide sum.
+"""cuda.coop, a trial: a kernel of numba-cuda in which a block of threads adds its numbers by CCCL's block-wide sum.
 
 The distribution cuda-cccl brings it, until 0.3.0 as ``cuda.cccl.cooperative.experimental``, from 1.0 as
 ``cuda.coop._experimental``, and from 1.2 no more (read in its wheels 0.1.3 to 1.2.1, as are the names of the sum).
@@ -19,7 +19,7 @@ NAMES = (
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of a block's sum."""
+    """Return the result of a block's sum."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:

@@ -1,4 +1,4 @@
-"""cuda.core tried: a kernel compiled by NVRTC, loaded, launched on a stream of its own, in memory that it gave.
+"""cuda.core, a trial: a kernel compiled by NVRTC, loaded, launched on a stream of its own, in memory that it gave.
 
 Until 0.4 all of it lay in ``cuda.core.experimental``. Without NVRTC, which its distribution does not bring, the driver
 compiles the same kernel from PTX.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of factor * left + right through cuda.core."""
+    """Return the result of factor * left + right through cuda.core."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:
@@ -53,7 +53,7 @@ def module(host: "Host") -> "Library":
 
 
 def compiled(host: "Host", core: "Library", facts: "Facts") -> "Any":
-    """Return the kernel, and tell by whom it was compiled."""
+    """Return the kernel, and tell what compiled it."""
     written = host.shared("cuda_device.py")
     if has_nvrtc(host) or not hasattr(core.value("ObjectCode"), "from_ptx"):
         facts["compiler"] = "nvrtc"

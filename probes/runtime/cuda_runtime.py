@@ -1,4 +1,4 @@
-"""The CUDA runtime tried: memory, a stream, events, and a graph that is captured and launched, through libcudart alone.
+"""The CUDA runtime, a trial: memory, a stream, events, and a graph captured and launched, through libcudart alone.
 
 The copy is the one that the target's Python would load: its own wheel's first, else the system's.
 """
@@ -21,7 +21,7 @@ class RuntimeRefusedError(Exception):
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of filling memory by a graph and reading it back; None if there is no copy."""
+    """Return the result of filling memory by a graph and reading it back; None if there is no copy."""
     trial = host.shared("trial.py")
     path = found(host)
     if path is None:

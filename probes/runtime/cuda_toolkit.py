@@ -58,7 +58,7 @@ def home(host: "Host", nvcc: str) -> str:
 
 
 def look(host: "Host", root: str, found_by: "List[str]") -> "Optional[Facts]":
-    """Return one toolkit; None for a folder that is none and that no variable names."""
+    """Return one toolkit; None for a folder that is not one and that no variable names."""
     variables = [how for how in found_by if how in {"CUDA_HOME", "CUDA_PATH"}]
     compiler = root + "/bin/nvcc"
     nvcc, error = compiler_version(host, compiler) if host.exists(compiler) else (None, None)
@@ -80,7 +80,7 @@ def look(host: "Host", root: str, found_by: "List[str]") -> "Optional[Facts]":
 
 
 def compiler_version(host: "Host", nvcc: str) -> "Tuple[Optional[str], Optional[str]]":
-    """Return the version that nvcc tells, or why it tells none."""
+    """Return the version that nvcc reports, or why it reports none."""
     try:
         said = host.run(nvcc, "--version", seconds=SECONDS)
     except (OSError, TimeoutError) as error:
@@ -92,7 +92,7 @@ def compiler_version(host: "Host", nvcc: str) -> "Tuple[Optional[str], Optional[
 
 
 def host_compiler(host: "Host") -> "Optional[Facts]":
-    """Return path, version and kind of the C++ compiler that nvcc would take, and who names it (``named_by``)."""
+    """Return path, version and kind of the C++ compiler that nvcc would take, and what names it (``named_by``)."""
     names = [(flags, first(CCBIN, host.env(flags))) for flags in ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")]
     names += [(name, host.env(name)) for name in ("NVCC_CCBIN", "CUDAHOSTCXX")]
     for named_by, name in [*names, ("PATH", "gcc"), ("PATH", "g++")]:

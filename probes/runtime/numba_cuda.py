@@ -1,4 +1,4 @@
-"""numba-cuda tried: a kernel written in Python, compiled for the GPU and launched.
+"""numba-cuda, a trial: a kernel written in Python, compiled for the GPU and launched.
 
 The distribution numba-cuda takes the place of what numba itself has as ``numba.cuda``.
 """
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of factor * left + right by a kernel in Python."""
+    """Return the result of factor * left + right by a kernel in Python."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:

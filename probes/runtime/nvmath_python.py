@@ -1,4 +1,4 @@
-"""nvmath-python tried: a product of matrices by cuBLASLt, from NumPy's arrays and back."""
+"""nvmath-python, a trial: a product of matrices by cuBLASLt, from NumPy's arrays and back."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -6,7 +6,7 @@ if TYPE_CHECKING:
 
 
 def exercise(host: "Host") -> "Answer":
-    """Return what came of a matrix product with a known answer."""
+    """Return the result of a matrix product with a known answer."""
     trial = host.shared("trial.py")
 
     def work(facts: "Facts") -> None:

@@ -1,4 +1,4 @@
-"""OpenCL as programs meet it: the loader, the drivers that are registered for it, its platforms and their devices.
+"""OpenCL as programs see it: the loader, the drivers that are registered for it, its platforms and their devices.
 
 Order after KhronosGroup/OpenCL-ICD-Loader (README, loader/linux) and ocl-icd's manual page: OCL_ICD_FILENAMES adds
 libraries in front; OCL_ICD_VENDORS takes the place of the folder /etc/OpenCL/vendors, with ocl-icd also as one file of

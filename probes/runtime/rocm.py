@@ -56,7 +56,7 @@ def candidates(host: "Host") -> "Iterator[Tuple[str, str]]":
 
 
 def told(host: "Host", root: str, ways: "List[str]") -> "Iterator[Facts]":
-    """Yield what a root tells, nothing if it is none."""
+    """Yield what a root reports, nothing if it is not one."""
     version = release(host, root)
     if version:
         yield {
@@ -82,7 +82,7 @@ def release(host: "Host", root: str) -> "Optional[str]":
 
 
 def owner(host: "Host", root: str) -> "Optional[Facts]":
-    """Return the package that the release is from, as the system's package lists tell it."""
+    """Return the package that the release is from, according to the system's package lists."""
     found = host.shared("owners.py")["of_system"](host, root + "/.info/version", ["rocm-core", "amdrocm"])
     return found[0] if found else None
 

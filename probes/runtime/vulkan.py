@@ -1,4 +1,4 @@
-"""Vulkan as programs meet it: the loader, the manifests of its drivers, and the devices that can compute.
+"""Vulkan as programs see it: the loader, the manifests of its drivers, and the devices that can compute.
 
 Order and variables after KhronosGroup/Vulkan-Loader, docs/LoaderDriverInterface.md. The loader loads every driver, so
 it is asked in a process of its own, with layers that are loaded unasked switched off. No device is made.

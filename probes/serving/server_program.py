@@ -2,7 +2,7 @@
 
 The row says where: ``programs`` (on PATH), ``root`` (its folder), ``version_file`` and ``libraries`` (in it),
 ``variables`` (of its images: name and fact), ``asks`` (the arguments that make the program tell its version, where no
-file does). Wheels are told of as any distribution is.
+file does). Wheels are reported like any distribution.
 """
 
 import re
@@ -50,7 +50,7 @@ def backends(host: "Host", root: str) -> "List[str]":
 
 
 def ask(host: "Host", facts: "Facts", arguments: "List[str]") -> "Facts":
-    """Return the facts with the version that the program itself tells."""
+    """Return the facts with the version that the program itself reports."""
     try:
         said = host.run(facts["program"], *arguments, seconds=SECONDS)
     except (OSError, TimeoutError) as error:

@@ -10,6 +10,7 @@ import pytest
 
 from gpustack.ask import answering
 from gpustack.ask.given import Given
+from gpustack.diagnose.change_sets import FAMILY
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.inventory import builds, capabilities, driver_cuda
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 IDS = ("driver-too-old-for-cuda-build", "arch-not-in-build")
 INSTALLED = re.compile(r"apt-get install nvidia-driver-\S+")
+ON_TORCH = ("vllm", "xformers", "bitsandbytes", "flash-attn")
 SEED, DRAWN = 20261122, 400 if WIDE else 20
 CARDS = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 
@@ -93,6 +95,15 @@ def drawn() -> Iterator[tuple[str, Facts]]:
             held = {"torch": build.version, "torchvision": beside.torchvision, "torchaudio": beside.torchaudio}
             listed = seen("packages", {"distributions": held})
             yield f"{build.version}+{build.tag} {branch.last} {card} and companions", merged(facts, listed)
+            name, known = luck.choice(ON_TORCH), rows.release_of(MATRIX, build.version)
+            python = f"{luck.choice(known.pythons if known else ('3.11',))}.1"
+            more = {**held, name: luck.choice(FAMILY[name](MATRIX)[-12:]).version}
+            there = merged(facts, seen("python", {"version": python, "glibc": "2.35"}))
+            listed = seen("packages", {"distributions": more})
+            yield (
+                f"{build.version}+{build.tag} {branch.last} {card} {python} {name} {more[name]}",
+                merged(there, listed),
+            )
 
 
 def everywhere() -> Iterator[tuple[str, Facts]]:

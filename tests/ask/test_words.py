@@ -87,7 +87,7 @@ def test_a_system_or_a_processor_among_the_words_is_given(typed: str, system: st
     ("typed", "strange", "known"),
     [
         ("can I run llama 70b on an H100", "llama 70b", "H100"),
-        ("apple m3 torch", "apple m3", "torch"),
+        ("stable diffusion torch", "stable diffusion", "torch"),
         ("a100 mig vllm", "mig", "vllm"),
     ],
 )

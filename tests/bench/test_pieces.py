@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack import assets
-from gpustack.bench import compiling, listed, numa, progress, setting, suite
+from gpustack.bench import listed, numa, progress, setting, suite
 from gpustack.errors import BrokenError, NothingSeenError, UsageError
 from gpustack.model.bench import Mark, Result
 from tests.leaving import leave_out
+from tools import kernels
 
 LISTED = (
     "pcie.h2d.pinned",
@@ -91,24 +92,24 @@ def test_every_benchmark_says_its_unit_and_its_formula() -> None:
 
 
 def test_the_shipped_ptx_is_made_of_the_shipped_sources() -> None:
-    """When this fails: ``python -m gpustack.bench.compiling``."""
-    assert {"engine.cu", "hbm.cu", "cache.cu", "probe.cu"} <= {source.name for source in compiling.sources()}
-    for source in compiling.sources():
+    """When this fails: ``python -m tools.kernels``."""
+    assert {"engine.cu", "hbm.cu", "cache.cu", "probe.cu"} <= {source.name for source in kernels.sources()}
+    for source in kernels.sources():
         text = source.with_suffix(".ptx").read_text("utf-8")
-        assert compiling.origin(text) == compiling.expected(source)
+        assert kernels.origin(text) == kernels.expected(source)
         oldest = 80 if source.name == "probe.cu" else 60  # before Ampere there is no such product
         assert f"\n.version 8.0\n.target sm_{oldest}\n" in text  # what a driver of branch 525 can read
 
 
 def test_the_shipped_ptx_is_what_the_compiler_makes() -> None:
     try:
-        nvrtc = compiling.find()
+        nvrtc = kernels.find()
     except NothingSeenError:
-        leave_out(f"NVRTC 12.0 is not installed: {compiling.REMEDY}")
+        leave_out(f"NVRTC 12.0 is not installed: {kernels.REMEDY}")
     with ThreadPoolExecutor(1) as apart:  # NVRTC leaves the thread that called it with the locale C
-        made = [apart.submit(compiling.build, source, nvrtc).result() for source in compiling.sources()]
+        made = [apart.submit(kernels.build, source, nvrtc).result() for source in kernels.sources()]
         refused = apart.submit(nvrtc.ptx, "__global__ void f() { nonsense }", "nonsense.cu", ()).exception()
-    assert made == [source.with_suffix(".ptx").read_text("utf-8") for source in compiling.sources()]
+    assert made == [source.with_suffix(".ptx").read_text("utf-8") for source in kernels.sources()]
     assert isinstance(refused, BrokenError)
     assert "does not compile" in str(refused)
 
@@ -128,32 +129,32 @@ def stand_in(compile_library: Callable[..., Path], tmp_path: Path, monkeypatch: 
 
 def test_new_ptx_is_written_beside_its_source(stand_in: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (stand_in / "new.cu").write_text("__global__ void f() {}")
-    compiling.main()
+    kernels.main()
     text = (stand_in / "new.ptx").read_text()
     assert text.endswith(".version 8.0 // new.cu\n")
-    assert compiling.origin(text) == compiling.expected(stand_in / "new.cu")
+    assert kernels.origin(text) == kernels.expected(stand_in / "new.cu")
     assert capsys.readouterr().out == f"new.ptx: {len(text)} bytes\n"
     (stand_in / "new.cu").write_text("__global__ void g() {}")
-    assert compiling.origin(text) != compiling.expected(stand_in / "new.cu")
+    assert kernels.origin(text) != kernels.expected(stand_in / "new.cu")
 
 
 @pytest.mark.parametrize(("source", "says"), [("#error", "line 1: told to fail"), ("", "NVRTC answered 3")])
 def test_what_the_compiler_refuses_is_ours_to_mend(stand_in: Path, source: str, says: str) -> None:
     (stand_in / "bad.cu").write_text(source)
     with pytest.raises(BrokenError, match=says):
-        compiling.main()
+        kernels.main()
 
 
 @pytest.mark.usefixtures("stand_in")
 def test_another_compiler_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_NVRTC", "13")
     with pytest.raises(NothingSeenError, match=r"is NVRTC 13\.0, not 12\.0"):
-        compiling.find()
+        kernels.find()
 
 
 @given(st.text())
 def test_any_text_has_an_origin_or_none(text: str) -> None:
-    seen = compiling.origin(text)
+    seen = kernels.origin(text)
     assert seen is None or seen.source in text
 
 
@@ -254,7 +255,7 @@ def test_a_terminal_gets_a_line_that_moves() -> None:
 
 
 def test_silence_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
-    shown: progress.Progress = progress.Silent()
+    shown: progress.Progress = progress.Progress()
     shown.started("hbm.read", 1, 1)
     shown.moved(0.1)
     shown.finished(RESULT, 1, 1)

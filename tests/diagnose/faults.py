@@ -312,6 +312,57 @@ def less_margin_than_it_should_keep(said: dict[str, Any], gpu: int) -> None:
     put(said, "gpu", gpu, "temperature.gpu_max_margin_c", 15)
 
 
+@named("gpu-clocks-low", "clocks.sm_mhz")
+def clocks_that_a_setting_holds_down(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "throttle", {"mask": 2, "reasons": ["applications_clocks_setting"]})
+    put(said, "gpu", gpu, "clocks.sm_mhz", 900)
+
+
+@named("nvml-slow", "calls[cuInit]", whole=True)
+def a_start_of_cuda_that_takes_half_a_minute(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "libcuda")["calls"].append({"name": "cuInit", "seconds": 25.0, "outcome": "ok"})
+
+
+@named("gpu-missing", "GPUs of CUDA")
+def listed_by_cuda_alone(said: dict[str, Any], gpu: int) -> None:
+    said["host"]["container"] = None
+    for name in ("gpu", "nvlink", "pci-display"):
+        drop(said, name, gpu)
+    part(said, "nvml")["instances"][0]["facts"]["gpu_count"] -= 1
+    part(said, "nvidia.ko")["instances"][0]["facts"]["gpus"].pop(gpu)
+
+
+@named("gpu-missing", "GPUs of the device nodes")
+def a_device_node_that_is_not_there(said: dict[str, Any], gpu: int) -> None:
+    held = part(said, "nvidia.ko")["instances"][0]["facts"]
+    held["nodes"] = [one for one in held["nodes"] if one["path"] != f"/dev/nvidia{gpu}"]
+
+
+@named("bios-bar-setting", "largest_bar")
+def small_windows_on_every_gpu(said: dict[str, Any], gpu: int) -> None:
+    for number in range(gpu + 1):
+        put(said, "pci-display", number, "bars", [{"bytes": 16 << 20}, {"bytes": 256 << 20}])
+
+
+def manager(finding: str, fact_: str, version: str | None = None, **held: object) -> Fault:
+    """Return a fault of the fabric manager of a machine with NVSwitches."""
+
+    def plant(said: dict[str, Any], _gpu: int) -> None:
+        add(said, "nvidia-fabricmanager", "driver", {"needed": True, "running": True, "joined": True, **held})
+        part(said, "nvidia-fabricmanager")["instances"][0]["version"] = version
+
+    return Fault(name=f"fabric manager {version} {held}", finding=finding, fact=fact_, plant=plant, whole=True)
+
+
+def xid(code: int) -> Fault:
+    """Return a fault that is one Xid of the last GPU."""
+
+    def plant(said: dict[str, Any], gpu: int) -> None:
+        put(said, "kernel-log", 0, "xids", [{"pci": pci(gpu), "code": code, "text": "", "seconds": 10.0}])
+
+    return Fault(name=f"Xid {code}", finding="gpu-xid", fact="xids", plant=plant)
+
+
 def rate(name: str, finding: str, component: str, path: str, value: int) -> Fault:
     """Return a fault that is a counter too high for an hour, and not for a year."""
 
@@ -453,6 +504,23 @@ OF_GPU = (
     *(("gpu-sensor-error", "temperature.gpu_c", value) for value in (-40, None)),
     ("gpu-sensor-error", "memory.total_mib", None),
     ("fabric-state", "fabric.state", "not-supported"),
+    *(("gpu-sensor-error", "temperature.memory_c", value) for value in (0, None)),
+    ("gpu-sensor-error", "clocks.memory_mhz", 0),
+    ("gpu-sensor-error", "clocks.sm_mhz", 345_000),
+    ("gpu-sensor-error", "power.watts", -5.0),
+    *(("pcie-link-degraded", f"pcie.{name}", 0) for name in ("width", "generation")),
+    ("gpu-overheat", "temperature.margin_c", -3),
+    *(("persistence-mode-off", "persistence", value) for value in (0, "Disabled")),
+    ("fabric-state", "fabric.state", None),
+    ("fabric-state", "fabric.clique", None),
+)
+# What a tool or a broken driver writes where a number belongs.
+OF_WORDS = (
+    *(("temperature.gpu_c", words) for words in ("[Unknown Error]", "[GPU requires reset]", "[N/A]")),
+    *(("power.watts", words) for words in ("Unknown Error", "[N/A]")),
+    *((path, "ERR!") for path in ("clocks.sm_mhz", "memory.used_mib", "pcie.width", "temperature.memory_c")),
+    *((path, "ERR!") for path in ("ecc.uncorrected_volatile", "performance_state", "remap.pending")),
+    ("ecc.uncorrected_volatile", "3"),
 )
 OF_SLOT = (("aer.fatal", 1), ("aer.nonfatal", 4), ("aer.correctable", 123_456))
 OF_LINK = (
@@ -470,6 +538,7 @@ OF_SIBLING = (
     ("power.default_limit_watts", 650.0),
     *(("power.max_limit_watts", 600.0), ("power.min_limit_watts", 300.0), ("cores", 14592)),
     ("temperature.slowdown_c", 87),
+    *((path, None) for path in ("vbios", "gsp_firmware", "nvlinks")),
 )
 OF_PORT = (
     *(("state", "DOWN"), ("state", "INIT"), ("physical", "LinkErrorRecovery"), ("rate_gbps", 200.0)),
@@ -477,6 +546,7 @@ OF_PORT = (
     *((f"errors.{name}", 5000) for name in ("link_downed", "link_error_recovery", "symbol_error")),
     *((f"errors.{name}", 5000) for name in ("port_rcv_errors", "local_link_integrity_errors")),
     ("errors.excessive_buffer_overrun_errors", 5000),
+    *(("max_lanes", 8), ("state", None), ("firmware", None)),
 )
 
 
@@ -511,6 +581,7 @@ OF_CUDA = (
     ("sibling-differs", "attributes.memory_bytes", 75_000_000_000),
     ("driver-library-mismatch", "attributes.memory_bytes", 75_000_000_000),
     ("driver-library-mismatch", "cc", "8.0"),
+    ("sibling-differs", "attributes.memory_clock_khz", 1_593_000),
 )
 UNREAD = (
     *("temperature", "power", "memory", "clocks", "ecc", "throttle", "pcie", "remap"),
@@ -522,6 +593,10 @@ VARIABLES = {
     "CUDA_INJECTION64_PATH": "/opt/x/libinject.so",
     "NCCL_SHM_DISABLE": "1",
     "NCCL_DEBUG": "TRACE",
+    **dict.fromkeys(("CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT", "CUDA_CACHE_DISABLE"), "1"),
+    **dict.fromkeys(("CUDA_DEVICE_WAITS_ON_EXCEPTION", "PYTORCH_NO_CUDA_MEMORY_CACHING"), "1"),
+    "NVTX_INJECTION64_PATH": "/opt/x/libinject.so",
+    **dict.fromkeys(("NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL"), "LOC"),
 }
 FAULTS = (
     *(value for value in list(globals().values()) if isinstance(value, Fault)),
@@ -532,10 +607,18 @@ FAULTS = (
         for mask in (0b01, 0b10_01_10)
     ),
     *RATES,
-    *(imex(**held) for held in ({"domain": "DOWN"}, {"running": False}, {"channels": 0})),
+    *(imex(**held) for held in ({"domain": "DOWN"}, {"domain": "FAILED"}, {"running": False}, {"channels": 0})),
+    imex(replaced=True),
+    *(xid(code) for code in (92, 157, 161)),
+    *(replace(fact("gpu-sensor-error", "gpu", path, words), name=f"{path}: {words}") for path, words in OF_WORDS),
+    manager("fabric-manager-not-running", "running", running=False),
+    manager("fabric-manager-version-mismatch", "version", "570.124.06"),
+    *(machine("gpu-missing", "nvml", "driver", "gpu_count", value) for value in (None, "2")),
+    machine("gpu-not-answering", "nvidia-uvm.ko", "kernel-module", "state", "going"),
+    machine("debug-variable-set", "environment", "environment", "variables.NCCL_IB_DISABLE", " 01"),
     *(in_cuda(finding, path, value) for finding, path, value in OF_CUDA),
     *(fact("gpu-sensor-error", "gpu", path, None) for path in UNREAD),
-    *(fact("pcie-link-degraded", "pci-display", "power_state", state) for state in ("D3hot", "D3cold", "error")),
+    *(fact("pcie-link-degraded", "pci-display", "power_state", state) for state in ("D2", "D3hot", "error")),
     machine("driver-library-mismatch", "nvml", "driver", "driver_version", "570.124.06"),
     fact("pcie-link-degraded", "pci-display", "link.width", 8),
     fact("pcie-link-degraded", "pci-display", "link.width", 4),
@@ -574,6 +657,10 @@ FAULTS = (
     *(
         machine("debug-variable-set", "environment", "environment", f"nccl_conf.NCCL_{name}_DISABLE", "1")
         for name in ("P2P", "SHM", "IB")
+    ),
+    *(
+        machine("debug-variable-set", "environment", "environment", f"nccl_conf.NCCL_{name}_LEVEL", "LOC")
+        for name in ("P2P", "NET_GDR")
     ),
     machine("numa-balancing-on", "linux-kernel", "kernel", "numa_balancing", value=True),
     machine("cpu-governor-slow", "linux-kernel", "kernel", "cpu_governor", "powersave"),

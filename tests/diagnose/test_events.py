@@ -81,7 +81,7 @@ def test_events_of_an_earlier_start_are_history() -> None:
 @pytest.mark.parametrize(
     ("words", "nvml", "wanted"),
     [
-        (ASKS, None, "gpu reset required"),
+        (ASKS, None, "GPU reset required"),
         ("GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", None, "node reboot required"),
         ("GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", None, None),
         (ASKS, 0, None),

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.ask.commands import compat
+from gpustack.ask.given import Given, apply
 from gpustack.diagnose import fixes
 from gpustack.diagnose.change_sets import FAMILY, place
+from gpustack.diagnose.driver_packages import DISTRIBUTIONS
 from gpustack.diagnose.machine.values import copies, table
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import frameworks, generated, torch
 from gpustack.matrix.subjects.messages import patterns
-from gpustack.model.command import REBOOT, Command, blanks
+from gpustack.model.command import REBOOT, Command, apart, blanks
 from gpustack.model.facts import Facts, Host, Message
 from gpustack.model.report import Purpose
-from tests.build import PYTHON, kernel, merged, report
+from tests.build import PYTHON, kernel, merged, report, seen
 from tests.diagnose.test_rules import MACHINES, judged
 from tests.wide import wide
 
@@ -29,7 +32,9 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding, Report
 
 MATRIX = Matrix()
-SYSTEMS = ("debian", "rocky", "opensuse-leap", "arch", "pop", "linuxmint", "gentoo")
+SYSTEMS = ("debian", "rocky", "fedora", "azurelinux", "opensuse-leap", "sles", "arch", "pop", "linuxmint", "gentoo")
+INSTALLS = re.compile(r"(?:apt-get|dnf|tdnf|zypper|pacman)(?: -\S+)* (?:install|-S\w*)((?: [^\s&|;]+)+)")
+OF_A_LISTING = {"branch": r"\d{3}", "cuda": r"\d+-\d+", "gcc": r"\d+", "kernel": r"[\w.+~$()-]+"}
 # What our commands name to pip besides what is listed as installed: each a distribution of the project it is named for.
 KNOWN = frozenset(
     {
@@ -118,7 +123,7 @@ def a_package_of_nvidia_alone_is_said_to_be_in_its_repository(
             assert finding.fix is not None
             assert "NVIDIA's repository" in finding.fix.text, (finding.id, command)
         if DRIVERS.search(command):
-            said = finding.fix is not None and "That is for Ubuntu" in finding.fix.text
+            said = finding.fix is not None and "for Ubuntu releases that package this branch" in finding.fix.text
             assert fixes.ubuntu(facts) or (fixes.manager(facts) is None and said), (finding.id, command)
 
 
@@ -191,11 +196,49 @@ def test_every_fix_keeps_to_this_on_every_machine() -> None:
         hold(facts, made)
 
 
+def listing(system: str) -> re.Pattern[str]:
+    """Return the names of packages that a distribution and NVIDIA's repository for it are recorded to have."""
+    rows = [one for one in MATRIX.table("distributions")["documented"] if system in one["of"]]
+    names = (re.escape(name).replace(r"\{", "{").replace(r"\}", "}") for one in rows for name in one["names"])
+    return re.compile("|".join(name.format(**OF_A_LISTING) for name in names) or "(?!)")
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_fix_keeps_to_this_on_every_distribution(system: str) -> None:
+    there, named = listing(system), set()
     for one in MACHINES:
         facts = merged(one, kernel(os_id=system))
-        hold(facts, report(facts, Purpose.ANY))
+        made = report(facts, Purpose.ANY)
+        hold(facts, made)
+        for finding in fixes_of(made):
+            for typed in INSTALLS.findall(" && ".join(finding.fix.commands if finding.fix else ())):
+                named |= {name for name in typed.split() if not name.startswith("-")}
+    assert not [name for name in named if not there.fullmatch(name)]
+    assert named or system == "gentoo"  # whose packages nobody listed: no command names one there
+
+
+@pytest.mark.parametrize("system", ["ubuntu-24.04", "debian-13", "rocky-9", "rhel-10", "fedora-42", "sles-15", "arch"])
+def test_drivers_compilers_and_toolkits_are_named_as_the_listing_has_them(system: str) -> None:
+    there = listing(DISTRIBUTIONS[system.partition("-")[0]])
+    for gpu in ("V100", "RTX 5090", "H100"):
+        facts = apply(Given(os=system, gpu=gpu, kernel="6.8.0-50-generic"), None, MATRIX)
+        typed = [fixes.headers(facts), *fixes.older_gcc(facts, MATRIX, 13), *compat("cuda-compat-12-8", facts)]
+        typed += [one for branch in (535, 570, 580, 595) for one in fixes.driver(facts, MATRIX, branch=branch)]
+        named = [name for found in INSTALLS.findall(" && ".join(apart(typed)[0])) for name in found.split()]
+        assert len(named) > 2
+        assert not [name for name in named if not name.startswith("-") and not there.fullmatch(name)]
+
+
+@pytest.mark.parametrize("system", ["ubuntu", "rocky", "arch", "sles"])
+def test_a_driver_of_the_runfile_is_removed_before_a_package_is_installed(system: str) -> None:
+    """Packages over a .run installation leave two releases of the libraries, and neither removes the other."""
+    facts = apply(Given(os=system, gpu="RTX 4090"), None, MATRIX)
+    ran = seen("nvidia-driver", {"packages": [{"kind": "runfile", "name": "nvidia-installer", "version": None}]})
+    typed, by_hand = apart(fixes.driver(merged(facts, ran), MATRIX, branch=580))
+    assert typed[0] == "sudo nvidia-uninstall"
+    assert len(typed) > 1
+    assert ".run installer" in by_hand
+    assert "sudo nvidia-uninstall" not in fixes.driver(facts, MATRIX, branch=580)
 
 
 def test_inside_wsl_nothing_of_the_driver_for_linux_is_installed() -> None:

@@ -215,8 +215,8 @@ def test_jax_and_its_plugin_of_other_releases_are_named(text: str, mentions: tup
 @pytest.mark.parametrize(
     ("listed", "said"),
     [
-        ("numba==0.61.0\nnumpy==2.2.0", "numba 0.61.0 requires numpy <2.2,>=1.24, but numpy 2.2.0 is here"),
-        ("vllm==0.9.2\ntorch==2.6.0", "vllm 0.9.2 requires torch ==2.7.0; this machine has torch 2.6.0"),
+        ("numba==0.61.0\nnumpy==2.2.0", "numba 0.61.0 requires numpy <2.2,>=1.24, but numpy 2.2.0 is installed"),
+        ("vllm==0.9.2\ntorch==2.6.0", "vLLM 0.9.2 requires torch ==2.7.0; this machine has torch 2.6.0"),
         ("torch==2.7.1\nnvidia-cudnn-cu12==9.1.0.70", "torch 2.7.1 requires nvidia-cudnn-cu12 ==9.5.1.17"),
         ("numba==0.61.0\nnumpy==2.1.3", None),
         ("vllm==0.9.2\ntorch==2.7.0", None),

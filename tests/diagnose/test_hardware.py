@@ -115,7 +115,7 @@ def test_a_recovery_that_the_driver_asks_for_is_an_error() -> None:
     assert finding.fix.needs_reboot
     reset = found(healthy(seen("gpu", gpu(recovery_action=None, status="failed", code=16))), "gpu-recovery-needed")
     assert reset is not None
-    assert "gpu reset" in reset.title
+    assert "GPU reset" in reset.title
     assert "gpu-recovery-needed" not in ids(healthy(seen("gpu", gpu(recovery_action=None))))
 
 

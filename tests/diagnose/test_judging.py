@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from gpustack.diagnose import engine
-from gpustack.diagnose.causes import cause_of
+from gpustack.diagnose.evidence import cause_of
 from gpustack.diagnose.rulebook import rules
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Environment, Facts, Unseen, once

@@ -132,6 +132,19 @@ def test_the_version_of_a_library_is_that_of_the_copy_in_use() -> None:
         assert [one.version for one in told.components if one.id == "cudnn"] == [version]
 
 
+def test_what_is_known_of_the_wrong_copy_follows_from_it() -> None:
+    cudnn = seen("cudnn", copy(WHEEL, "9.19.0"), copy(LOCAL, "9.1.0"))
+    shadowed = torch(search=search(("LD_LIBRARY_PATH", LOCAL), ("RUNPATH", WHEEL)), pins=PINS)
+    told = report(healthy(cudnn, shadowed))
+    known = [one for one in told.findings if one.id in {"known-bad-combination", "several-cudnn-copies"}]
+    assert len(known) > 1
+    assert {one.caused_by for one in known} == set(told.verdict.root_keys)  # its fix removes what they are about
+    bare = report(healthy(seen("cudnn", copy(LOCAL, "9.1.0")), torch(search={})))
+    known = [one for one in bare.findings if one.id == "known-bad-combination"]
+    assert known
+    assert {one.caused_by for one in known} == {None}
+
+
 def test_what_works_all_the_same_is_only_a_warning() -> None:
     cudnn = seen("cudnn", copy(WHEEL, "9.19.0"), copy(LOCAL, "9.1.0"))
     ran = {"ran": True, "ok": True, "device": "cuda:0", "loaded": {"libcudnn": [LOCAL]}}

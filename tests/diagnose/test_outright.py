@@ -95,6 +95,8 @@ FAULTS = (
         *("host-compiler-missing", "gcc"),
     ),
     ("nvcc fatal   : Cannot find compiler 'cl.exe' in PATH", "host-compiler-missing", "cl.exe"),
+    ("main.c:6:10: fatal error: Python.h: No such file or directory", "host-compiler-missing", "python3-dev"),
+    ("fatal error C1083: Cannot open include file: 'Python.h'", "host-compiler-missing", "Include"),
     (
         "NVIDIA_DRIVER_CAPABILITIES=utility\nImportError: libcuda.so.1: cannot open shared object file",
         *("container-capabilities-missing", "compute"),

@@ -35,7 +35,7 @@ def test_a_server_beside_another_torch_is_a_warning_that_names_both() -> None:
     assert finding is not None
     assert finding.severity is Severity.WARNING
     assert finding.key == f"pin-violated@vllm:{PYTHON}"
-    assert finding.title == "vllm 0.11.0 requires torch ==2.8.0, but torch 2.9.1 is here"
+    assert finding.title == "vllm 0.11.0 requires torch ==2.8.0, but torch 2.9.1 is installed"
     assert finding.fix is not None
     assert finding.fix.commands[0] == f"{PYTHON} -m pip install vllm==0.11.0 torch==2.8.0"
 

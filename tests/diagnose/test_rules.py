@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose.causes import OWN_INSTANCE
+from gpustack.diagnose.evidence import OWN_INSTANCE
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.rule import Rule
 from gpustack.diagnose.rulebook import explain, explained_by, ids, rules

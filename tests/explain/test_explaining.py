@@ -209,12 +209,18 @@ def test_what_is_not_known_is_not_made_up(words: str) -> None:
         ("cudaErrorIllegalAdress", "cudaErrorIllegalAddress"),
         ("gpu-fel-off-bus", "gpu-fell-off-bus"),
         ("xid 9999", "Xid"),
+        ("gpu-mem", "gpu-memory-held"),
     ],
 )
 def test_a_slip_of_the_finger_is_answered_with_what_was_perhaps_meant(words: str, near: str) -> None:
     answer = told(words)
     assert not answer.known
     assert near in answer.near
+
+
+def test_the_beginning_of_a_name_is_enough_where_no_other_begins_so() -> None:
+    assert [one.id for one in told("cudnn-shadowed").meanings] == ["cudnn-shadowed-by-ld-library-path"]
+    assert [one.id for one in told("arch-not").meanings] == ["arch-not-in-build"]
 
 
 def test_a_hostile_or_huge_line_is_answered_all_the_same() -> None:

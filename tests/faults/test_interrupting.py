@@ -95,6 +95,8 @@ def _interrupted(ran: command.Ran) -> None:
         assert ran.code == 130
         validator("report").validate(ran.report)
         assert "interrupted" in ran.status("libcuda")[1]
+        unseen = [one["fix"]["text"] for one in ran.report["findings"] if one["id"] == "component-not-seen"]
+        assert set(unseen) <= {"Run gpustack again, and let it finish."}  # not what would help a driver that hangs
 
 
 @pytest.mark.parametrize("after", [0.0, 0.04, 0.08, 0.15, 0.25])

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from gpustack.errors import InputError, UsageError
 from gpustack.fleet import collecting, launching, nodes
+from gpustack.fleet.launching import Engine, engines
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects.fleet import Engine, engines
 from gpustack.model.fleet import fold
 from tests.integrations.test_pods import breaches
 

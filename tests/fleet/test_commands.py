@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from gpustack.cli import app
 from gpustack.errors import GpustackError
 from gpustack.fleet import nodes
-from gpustack.matrix.subjects.fleet import Engine
+from gpustack.fleet.launching import Engine
 from tests.integrations.recorded import record
 from tools.fleet.__main__ import fleet
 
@@ -123,7 +123,7 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.write_text(ECHO.format(python=sys.executable, recorded=recorded, uuid=SECRETS[4], serial=SECRETS[5]))
     path.chmod(0o755)
     row = Engine(name="ssh", command=(str(path), "{node}"), source="", checked="")
-    monkeypatch.setattr("gpustack.matrix.subjects.fleet.engines", lambda _: (row,))
+    monkeypatch.setattr("gpustack.fleet.launching.engines", lambda _: (row,))
     (tmp_path / "key").write_bytes(b"k" * 32)
     (tmp_path / "other.key").write_bytes(b"o" * 32)
     (tmp_path / "labels").write_text(json.dumps({"n1": {"rack": "rack-north-4", "switch": "n1"}}))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpustack.ask.given import NUMBER
 from gpustack.imports.gathered import NAMES
-from gpustack.matrix.subjects import prose
+from gpustack.matrix.subjects import messages
 from gpustack.matrix.subjects.codes import FAMILIES
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.command import KINDS
@@ -36,7 +36,8 @@ FROM_ELSEWHERE = {
     ("gpustack/model/command.py", "form"): "KINDS",
     ("gpustack/redaction/form.py", "head"): "the forms, which tests/redaction/test_redaction_forms.py measures",
     ("gpustack/redaction/form.py", "pattern"): "the same",
-    ("gpustack/matrix/subjects/prose.py", "match"): "the table of prose",
+    ("gpustack/redaction/form.py", "unless"): "the same",
+    ("gpustack/matrix/subjects/messages.py", "match"): "the table of prose",
     ("gpustack/matrix/subjects/messages.py", "_PARTS.sub(_part, match)"): "the tables of messages",
     ("probes/application/gpu_processes.py", "pattern"): "the row's kinds",
     ("probes/environment/distribution.py", "host.row['tag']"): "the row's tag",
@@ -86,9 +87,9 @@ def in_rows(matrix: Matrix) -> Iterator[Expression]:
     """Yield what the rows of tables are made into."""
     for row in patterns(matrix):
         yield Expression(place=f"{row.kind}: {row.match[:60]}", pattern=row.compiled())
-    for said in (*prose.things(matrix), *prose.states(matrix), *prose.voids(matrix)):
+    for said in (*messages.things(matrix), *messages.states(matrix), *messages.voids(matrix)):
         yield Expression(place=said.name, pattern=said.compiled(), methods=frozenset({"search"}))
-    for meaning in prose.meanings(matrix):
+    for meaning in messages.meanings(matrix):
         about = filter(None, (meaning.unless, meaning.only))
         yield from (Expression(place=str(meaning), pattern=re.compile(one, re.IGNORECASE)) for one in about)
     for pattern, _ in NUMBER.values():

@@ -64,6 +64,25 @@ def test_a_bare_error_code_is_read_as_the_message_that_it_means(line: str, kind:
 
 
 @pytest.mark.parametrize(
+    ("line", "component", "fact", "value"),
+    [
+        ("CUDA error: no kernel image is available for execution on the device on RTX 5070", "gpu", "name", "RTX 5070"),
+        ("CUDA error: no kernel image is available for execution on the device (RTX 5090)", "gpu", "name", "RTX 5090"),
+        ("Unable to find code object for all current devices! rx 6600", "amd-gpu", "name", "rx 6600"),
+    ],
+)
+def test_what_follows_an_error_in_its_line_is_read(line: str, component: str, fact: str, value: str) -> None:
+    seen = read(line).find(component)
+    assert seen is not None
+    assert seen.facts[fact] == value
+
+
+def test_wsl_after_an_error_decides_where_libcuda_should_be() -> None:
+    report = judge(read("libcuda.so: cannot open shared object file on WSL2 with Triton 3.1"), MATRIX)
+    assert "/usr/lib/wsl/lib" in report.findings[0].title
+
+
+@pytest.mark.parametrize(
     "line",
     ["CUDA 12", "CUDA version 803", "cudaMalloc(999)", "torch returned 18", "no NVML error 18", "nvml 12 GPUs"],
 )

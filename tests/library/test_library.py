@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 import gpustack
-from gpustack import snapshots
+from gpustack import library, snapshots
 from gpustack.errors import InputError, UsageError
-from gpustack.library import results
 from gpustack.model.plain import plain
 
 REPO = Path(__file__).resolve().parents[2]
@@ -31,7 +30,7 @@ def command(*arguments: str | Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("module", ["gpustack.library", "gpustack.library.results"])
+@pytest.mark.parametrize("module", ["gpustack.library"])
 def test_every_example_of_the_library_runs(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPO)
     ran = doctest.testmod(import_module(module))
@@ -39,11 +38,11 @@ def test_every_example_of_the_library_runs(module: str, monkeypatch: pytest.Monk
     assert ran.attempted >= 6
 
 
-@pytest.mark.parametrize("public", [*PUBLIC, results.Shown.text, results.Shown.json, results.Shown.html])
+@pytest.mark.parametrize("public", [*PUBLIC, library.Shown.text, library.Shown.json, library.Shown.html])
 def test_every_public_name_is_documented_with_an_example(public: object) -> None:
     said = inspect.getdoc(public) or ""
     assert ">>> import gpustack" in said
-    if inspect.isfunction(public) and public.__module__ == "gpustack.library":
+    if inspect.isfunction(public) and public in PUBLIC:
         assert "Raises " in said
         assert "in seconds" in said or "in\nseconds" in said
         hints = inspect.signature(public).parameters

@@ -7,7 +7,7 @@ import pytest
 from gpustack.ask import answering
 from gpustack.ask.given import Given
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import drivers, frameworks, toolkits
+from gpustack.matrix.subjects import drivers, toolkits
 from gpustack.model.matrix_answer import Compatibility, MatrixAnswer
 from gpustack.model.versions import ComputeCapability
 
@@ -25,14 +25,32 @@ def test_onnx_1_23_writes_an_ir_that_onnxruntime_1_31_refuses() -> None:
     assert why("onnx==1.21.0", "onnxruntime==1.31.1").verdict is Compatibility.COMPATIBLE
 
 
-def test_the_plain_wheel_of_tensorflow_has_the_gpu_in_1_15_and_not_in_2_0() -> None:
-    wheels = {one.version: one.gpu_wheel for one in frameworks.tensorflow_releases(MATRIX)}
-    assert [wheels[one] for one in ("1.14", "1.15", "2.0", "2.1")] == [
-        "tensorflow-gpu",
-        "tensorflow",
-        "tensorflow-gpu",
-        "tensorflow",
-    ]
+@pytest.mark.parametrize(
+    ("asked", "verdict"),
+    [
+        ("tensorflow==1.15.5", Compatibility.COMPATIBLE),
+        ("tensorflow-gpu==1.15.5", Compatibility.COMPATIBLE),
+        ("tensorflow==2.0.0", Compatibility.INCOMPATIBLE),
+        ("tensorflow-gpu==2.0.0", Compatibility.COMPATIBLE),
+        ("tensorflow==1.14.0", Compatibility.INCOMPATIBLE),
+        ("tensorflow==2.1.0", Compatibility.COMPATIBLE),
+    ],
+)
+def test_the_plain_wheel_of_tensorflow_has_the_gpu_in_1_15_and_not_in_2_0(asked: str, verdict: Compatibility) -> None:
+    assert why(asked, gpu="V100", python="3.7").verdict is verdict
+
+
+def test_a_tensorflow_before_2_3_has_ptx_of_each_architecture_and_2_3_of_the_newest_alone() -> None:
+    for asked, gpu, verdict in (
+        ("tensorflow==1.15.0", "sm_50", Compatibility.LIMITED),
+        ("tensorflow==1.15.0", "T4", Compatibility.COMPATIBLE),
+        ("tensorflow==2.3.0", "sm_50", Compatibility.INCOMPATIBLE),
+        ("tensorflow==2.3.0", "V100", Compatibility.COMPATIBLE),
+        ("tensorflow==2.10.0", "sm_80", Compatibility.COMPATIBLE),  # compute_80 is machine code too
+        ("tensorflow==2.10.0", "sm_89", Compatibility.COMPATIBLE),
+        ("tensorflow==2.10.0", "sm_90", Compatibility.LIMITED),
+    ):
+        assert why(asked, gpu=gpu, python="3.7").verdict is verdict, (asked, gpu)
 
 
 @pytest.mark.parametrize(
@@ -112,12 +130,23 @@ def test_tensorflow_2_16_and_2_17_need_a_newer_numpy_on_python_3_12(
         assert why(f"tensorflow=={release}", f"numpy=={numpy}", python=python).verdict is verdict
 
 
-def test_numpy_caps_of_cupy_are_those_that_pip_enforces() -> None:
-    cupy = {line["version"]: line for line in MATRIX.table("compilers")["cupy"]}
-    assert why("cupy-cuda12x==14.2.0", "numpy==2.5.0").verdict is Compatibility.COMPATIBLE
-    assert why("cupy-cuda12x==14.2.0", "numpy==2.6.0").verdict is Compatibility.INCOMPATIBLE
-    assert cupy["14.2.0"]["numpy"] == ">=2.0,<2.6"
-    assert cupy["14.2.0"]["numpy_tested"] == ">=2.0,<2.5"
+@pytest.mark.parametrize(
+    ("cupy", "numpy", "verdict"),
+    [
+        ("cupy-cuda12x==14.2.0", "2.5.0", Compatibility.COMPATIBLE),  # the guide was tested up to 2.4
+        ("cupy-cuda12x==14.2.0", "2.6.0", Compatibility.INCOMPATIBLE),
+        ("cupy-cuda12x==13.6.0", "2.5.0", Compatibility.COMPATIBLE),  # the guide: up to 2.3
+        ("cupy-cuda12x==13.6.0", "2.6.0", Compatibility.INCOMPATIBLE),
+        ("cupy-cuda12x==13.4.1", "2.3.0", Compatibility.INCOMPATIBLE),
+        ("cupy-cuda11x==13.0.0", "1.26.4", Compatibility.COMPATIBLE),
+        ("cupy-cuda11x==13.0.0", "2.0.0", Compatibility.INCOMPATIBLE),
+        ("cupy-cuda12x==12.3.0", "1.20.0", Compatibility.COMPATIBLE),  # the guide: from 1.21
+        ("cupy==13.6.0", "2.2.0", Compatibility.COMPATIBLE),
+        ("cupy-cuda12x==13.9.0", "2.2.0", Compatibility.UNKNOWN),
+    ],
+)
+def test_numpy_caps_of_cupy_are_those_that_pip_enforces(cupy: str, numpy: str, verdict: Compatibility) -> None:
+    assert why(cupy, f"numpy=={numpy}").verdict is verdict
 
 
 def test_the_parts_of_cuda_13_5_are_those_of_its_metapackage() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import shutil
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -165,13 +168,76 @@ def test_what_cannot_be_read_of_one_wheel_leaves_the_rest(made: Path) -> None:
 def test_coverage_names_what_is_missing_and_what_was_never_read(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(made, "coverage") == 0
     said = capsys.readouterr().out
-    assert re.search(r"demo +12 rows of +12 releases, 100.0%, up to 2.0.0\n", said)
+    assert re.search(r"demo +12 rows of +12 releases, 100.0%, up to 2.0.0; pre-releases: 1, not asked\n", said)
     assert re.search(r"torch +not read: too many\n", said)
     assert re.search(r"apex +not on the index: built\n", said)
     path = made / "generated" / "demo.toml"
     path.write_text(re.sub(r'  \{ version = "1.1.0".*\n', "", path.read_text("utf-8")), "utf-8")
     assert run(made, "coverage") == 1
-    assert "91.7%, up to 2.0.0; missing: 1.1.0" in capsys.readouterr().out
+    assert "91.7%, up to 2.0.0; pre-releases: 1, not asked; missing: 1.1.0" in capsys.readouterr().out
+
+
+def test_coverage_counts_what_is_asked_and_names_what_is_older(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {
+        f"demo-{version}.tar.gz": (f"{day}T00:00:00Z", yanked)
+        for version, day, yanked in (
+            ("0.9.1", "2021-12-31", False),
+            ("0.9.2", "2022-01-01", False),
+            ("1.0", "2026-01-01", True),
+            ("2.0b1", "2026-02-01", False),
+        )
+    }
+    listed(made, files)
+    assert run(made, "demo", "--kept") == 0
+    assert run(made, "coverage", "demo", "--kept", "--record", str(made / "covered.csv")) == 0
+    assert re.search(
+        r"demo +2 rows of +2 releases, 100.0%, up to 1.0; before 2022-01-01: 1 releases, not asked; "
+        r"pre-releases: 1, not asked\n",
+        capsys.readouterr().out,
+    )
+    assert (made / "covered.csv").read_text("utf-8").splitlines()[1:] == ["demo,2026-11-22,2,1,1"]
+    rows = tomllib.loads((made / "generated" / "demo.toml").read_text("utf-8"))["releases"]
+    assert [(row["version"], row.get("yanked")) for row in rows] == [("0.9.2", None), ("1.0", "without a reason")]
+
+
+def test_pre_releases_count_where_there_is_nothing_else_to_install(made: Path) -> None:
+    listed(
+        made,
+        {"demo-0.0.1.tar.gz": ("2026-01-01T00:00:00Z", True), "demo-4.0b1.tar.gz": ("2026-02-01T00:00:00Z", False)},
+    )
+    assert run(made, "demo", "--kept") == 0
+    rows = tomllib.loads((made / "generated" / "demo.toml").read_text("utf-8"))["releases"]
+    assert [row["version"] for row in rows] == ["0.0.1", "4.0b1"]
+
+
+def listed(folder: Path, files: Mapping[str, tuple[str, bool]]) -> None:
+    """Keep a list of files as an index answers it, with the times of their upload and what was withdrawn."""
+    said = [
+        {"filename": name, "url": name, "hashes": {}, "upload-time": time, "yanked": yanked}
+        for name, (time, yanked) in files.items()
+    ]
+    page = {"content": json.dumps({"files": said}), "content_type": "application/vnd.pypi.simple.v1+json"}
+    (folder / "cache" / "demo.files").write_text(
+        json.dumps({**page, "encoding": None, "url": "https://index.test/demo/"})
+    )
+
+
+def test_no_shipped_table_has_lost_a_release_that_the_index_had() -> None:
+    with Path(__file__).with_name("covered.csv").open(encoding="utf-8", newline="") as file:
+        counted = {row["distribution"]: int(row["releases"]) for row in csv.DictReader(file)}
+    assert set(counted) == set(TABLES)
+    assert {name: len(generated.releases(MATRIX, name)) for name in TABLES} == counted
+
+
+def test_without_a_list_that_was_kept_nothing_is_compared_and_that_is_said(
+    made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(made / "cache")
+    assert run(made, "coverage", "demo", "--kept") == 1
+    assert (
+        "demo                             12 rows; no earlier run has kept the list of its files"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_distribution_that_the_index_does_not_have_is_one_line(
@@ -254,6 +320,14 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("numba==0.61.0",), {"glibc": "2.12"}, FAILS),
         (("xformers==0.0.30",), {"glibc": "2.27"}, FAILS),
         (("xformers==0.0.30",), {"glibc": "2.28"}, WORKS),
+        (("tensorflow-gpu==2.10.0",), {"python": "3.8", "machine": "aarch64"}, FAILS),
+        (("tensorflow==2.10.0",), {"python": "3.8", "machine": "aarch64"}, WORKS),
+        (("flash-attn-4==4.0.0b36",), {"python": "3.12"}, WORKS),  # it has pre-releases alone
+        (("tensorrt-llm==1.2.1",), {"python": "3.12t"}, UNKNOWN),  # a source archive: does it build without the GIL?
+        (("keras==3.15.1",), {"python": "3.10"}, FAILS),
+        (("cuda-python==13.4.4", "cuda-bindings==13.3.0"), {}, FAILS),
+        (("torch-tensorrt==2.13.0",), {"python": "3.14"}, FAILS),
+        (("nvidia-cuda-runtime==13.5.99",), {}, UNKNOWN),
         (("cupy-cuda12x==13.4.0",), {"python": "3.14"}, FAILS),
         (("cupy-cuda12x==13.4.0",), {"python": "3.13", "machine": "aarch64"}, WORKS),
         (("bitsandbytes==0.46.0",), {"python": "3.8"}, FAILS),

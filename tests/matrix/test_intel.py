@@ -40,6 +40,8 @@ def test_the_runtime_of_a_torch() -> None:
     assert found is not None
     assert found.runtime
     assert amd_intel.xpu_build_of(MATRIX, "1.13") is None
+    pinned = {one.torch: one.runtime for one in amd_intel.xpu_builds(MATRIX)}
+    assert [pinned[f"2.{minor}"] for minor in (8, 9, 10)] == ["2025.1.1", "2025.2.1", "2025.3.1"]
     builds = amd_intel.xpu_builds(MATRIX)
     assert len({one.torch for one in builds}) == len(builds)
 

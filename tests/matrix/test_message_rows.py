@@ -8,8 +8,8 @@ import pytest
 
 from gpustack.diagnose.rulebook import explain
 from gpustack.matrix.facts import EACH, schema
-from gpustack.matrix.spelling import SPELLED
 from gpustack.matrix.subjects.messages import GROUP, STATUS, Implied, Pattern, patterns
+from gpustack.matrix.subjects.ranges import SPELLED
 from gpustack.model.facts import JsonValue, Status
 from gpustack.model.reading import made
 from tests.build import MATRIX

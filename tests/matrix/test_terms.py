@@ -11,8 +11,8 @@ from gpustack.diagnose import rulebook
 from gpustack.diagnose.requirements.records import by_id
 from gpustack.explain import topics
 from gpustack.matrix import Matrix
-from gpustack.matrix.spelling import squash
 from gpustack.matrix.subjects.codes import FAMILIES, Family, bucket_of, clock_reasons, numbers
+from gpustack.matrix.subjects.ranges import squash
 from gpustack.matrix.subjects.terms import (
     LayerRow,
     NumberLeads,

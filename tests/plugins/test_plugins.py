@@ -57,7 +57,9 @@ def test_a_system_of_a_plugin_is_probed_and_its_finding_is_in_the_report() -> No
 
 
 def test_explain_and_the_list_of_checks_know_it_and_a_policy_has_its_name() -> None:
-    assert "Jobs write their checkpoints" in command("explain", "example/scratch-missing", "--plugins", EXAMPLE).stdout
+    explained = command("explain", "example/scratch-missing", "--plugins", EXAMPLE).stdout
+    assert "example/scratch-missing: a finding of the plugin example" in explained
+    assert "Jobs write their checkpoints" in explained
     checked = ("check", "--policy", "example/strict", "--plugins", EXAMPLE, "--from", OLD, "--format", "json")
     rules = json.loads(command(*checked).stdout)["policy"]
     assert "8" in {one["wanted"] for one in rules if one["rule"].startswith("gpus")}

@@ -14,8 +14,8 @@ import pytest
 
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
 from gpustack.redaction import MOST_LINE, redact
-from gpustack.redaction.form import Form, shape
-from gpustack.redaction.tokens import FORMS, find
+from gpustack.redaction.form import FORMS, Form, shape
+from gpustack.redaction.tokens import find
 from tests.patience import in_time
 from tests.wide import WIDE, wide
 

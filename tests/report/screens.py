@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpustack.model.report import Report
 
-WIDTH, ONE_CAUSE, WELL, PASTED = 80, 24, 8, 40
+WIDTH, ONE_CAUSE, ANOTHER, WELL, PASTED = 80, 24, 8, 8, 40
 
 
 def height(text: str) -> int:
@@ -31,7 +31,8 @@ def wrong(report: Report) -> Iterator[str]:
     by_key = {one.key: one for one in report.findings}
     roots = [by_key[key] for key in report.verdict.root_keys]
     most = WELL if report.verdict.status in {Health.HEALTHY, Health.NO_GPU} else ONE_CAUSE
-    if len(list(alike(roots))) <= 1 and height(text) > most:
+    most += ANOTHER * max(0, len(list(alike(roots))) - 1)
+    if height(text) > most:
         yield f"the screen takes {height(text)} rows of {most}:\n{text}"
     flat, said = "".join(text.split()), cause(report)  # a long path is broken where it has no space
     if "".join(f": {said}.".split()) not in flat:

@@ -111,11 +111,20 @@ def test_any_report_can_be_drawn(report: BenchReport, width: int, *, verbose: bo
 def test_the_page_has_the_gpus_as_columns_and_no_exponents_or_empty_headings() -> None:
     page = bench_html.figures(measurements.several())
     assert page.count("<th>GPU ") == 4
-    assert "10 070" in page
+    assert "10,070" in page
     assert not re.search(r"\de[+-]\d", page)
     assert '<td data-name="GPU 2" class="tone-warn">2410 <span class="word">low</span></td>' in page
     one = replace(measurements.several(), results=measurements.FIGURES)
     assert bench_html.figures(one).count("<h3>") == 1
+
+
+def test_of_several_gpus_only_those_that_fall_short_are_unfolded() -> None:
+    page = bench_html.figures(measurements.several())
+    folded = re.findall(r"<details><summary><h3>(GPU \d)", page)
+    assert folded == ["GPU 0", "GPU 1", "GPU 3"]
+    assert "<h3>GPU 2: " in page
+    assert page.count('<span class="word">varies</span>') == 4  # the host's figures, as the headline calls them
+    assert '<span class="word">unsteady</span>' not in page
 
 
 def test_the_clock_that_a_sentence_speaks_of_is_within_the_chart() -> None:

@@ -69,11 +69,21 @@ def test_the_text_is_the_one_agreed_on(name: str) -> None:
     compare(f"{name}.txt", text)
 
 
+def test_a_machine_without_a_gpu_is_refused_in_one_voice() -> None:
+    bare = {one.name: getattr(reports.no_gpu(), one.name) for one in fields(reports.no_gpu())}
+    why = "gpus.count: >=1 is required; found: there is no GPU on the PCI bus"
+    count = Held(rule="gpus.count", wanted=">=1", found="there is no GPU on the PCI bus", ok=False)
+    text = render(CheckReport(**bare, class_=HealthClass.BAD_HOST, why=why, policy=(count,)))
+    assert "BAD HOST" in text
+    assert "NO GPU" not in text  # the doctor's word for a machine that need not have one
+    assert "To see a diagnosis" not in text
+
+
 def test_the_class_comes_first_and_what_fails_before_what_holds() -> None:
     text = render(bad(), verbose=1)
     order = [
         "✗ BAD HOST: bench.least.hbm.*",
-        "POLICY, 2 of 4 rules hold",
+        "POLICY, 2 of 3 rules hold",
         "✗ bench.least",
         "· ignore.",
         "✓ gpus.count",

@@ -17,7 +17,7 @@ from gpustack.model.facts import Host
 from gpustack.model.policy import HealthClass, Held
 from gpustack.model.report import Fix, Severity
 from gpustack.report import renderer
-from gpustack.report.page import clean
+from gpustack.report.page import clean, recorded
 from gpustack.report.parts import NOTHING, Told, every, policy, standing
 from tests.report import checks, measurements, reports
 from tests.report.anything import BENCH, CHECK
@@ -154,6 +154,20 @@ def test_levels_are_those_of_the_severities() -> None:
     assert levels == {"cpu-only-build": "warning", "stubs-on-library-path": "note"}
     commands = [name for name, _, _ in noted(written("github", checks.bad_host()))]
     assert commands == ["error", "notice", "error", "warning", "warning", "notice"]
+
+
+@pytest.mark.parametrize(
+    ("taken", "written"),
+    [
+        ("2026-11-21T10:02:00+00:00", "recorded 2026-11-21 10:02 UTC"),
+        ("2026-11-21T10:02:00Z", "recorded 2026-11-21 10:02 UTC"),
+        ("2026-11-21T12:02:31.5+02:00", "recorded 2026-11-21 10:02 UTC"),
+        ("yesterday", "recorded yesterday"),
+        ("", ""),
+    ],
+)
+def test_people_read_when_it_was_recorded(taken: str, written: str) -> None:
+    assert recorded(taken) == written
 
 
 def test_metrics_are_in_base_units_and_as_they_were_measured() -> None:

@@ -93,6 +93,16 @@ def test_on_a_phone_every_command_is_whole_and_has_a_button_that_copies_it(
     assert browser.ask("document.querySelector('button.copy').textContent") == "Copied"
 
 
+def test_beside_a_wide_command_its_button_takes_no_row_and_the_headline_stands_once(
+    browser: chromium.Page, tmp_path: Path
+) -> None:
+    shown(browser, tmp_path, "driver-too-old", looks.DESK)
+    top = "[...document.querySelectorAll('.typed')].map(row => [...row.children].map(one => one.offsetLeft))"
+    assert all(button > pre for button, pre in browser.ask(top))
+    title = browser.ask("document.querySelector('h1').textContent")
+    assert browser.ask("document.querySelector('main').textContent").count(title) == 1
+
+
 def test_what_is_absent_is_folded_and_what_is_at_fault_is_red(browser: chromium.Page, tmp_path: Path) -> None:
     shown(browser, tmp_path, "driver-too-old", looks.DESK)
     folded = browser.ask("[...document.querySelectorAll('.absent')].map(one => one.checkVisibility())")

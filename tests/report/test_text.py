@@ -251,7 +251,7 @@ def test_the_environment_does_not_change_the_text(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        (None, "not there"),
+        (None, "not found"),
         (True, "yes"),
         (False, "no"),
         (0, "0"),
@@ -259,7 +259,7 @@ def test_the_environment_does_not_change_the_text(monkeypatch: pytest.MonkeyPatc
         ("a", "a"),
         ((), "empty"),
         ({}, "empty"),
-        (("a", None), "a, not there"),
+        (("a", None), "a, not found"),
         ({"a": (1, 2)}, "a 1, 2"),
         (tuple("abcdefghij"), "a, b, c, d, e, f, g, h and 2 more"),
     ],

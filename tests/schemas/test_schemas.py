@@ -14,8 +14,8 @@ import pytest
 from gpustack import assets
 from gpustack.model.facts import Environment, Facts
 from gpustack.model.plain import render
-from gpustack.schemas.__main__ import ROOTS, write
 from tests.report import measurements, reports, traces
+from tools.schemas import ROOTS, write
 
 
 def validator(name: str) -> jsonschema.Draft202012Validator:
@@ -40,7 +40,7 @@ SNAPSHOT = Facts(
 
 
 def test_the_shipped_schemas_are_those_of_the_types(tmp_path: Path) -> None:
-    """When this fails: ``python -m gpustack.schemas``, and read the difference as a change of what users rely on."""
+    """When this fails: ``python -m tools.schemas``, and read the difference as a change of what users rely on."""
     write(tmp_path)
     assert {path.stem for path in assets.SCHEMAS.glob("*.json")} == set(ROOTS)
     for name in ROOTS:

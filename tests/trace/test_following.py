@@ -17,13 +17,13 @@ from gpustack.model.trace import Figure, Ground, State
 from gpustack.trace import beside, following, reference
 from gpustack.trace.counting import Roof
 from gpustack.trace.models import MODELS
-from gpustack.trace.steps import Asked, Live, Silent
+from gpustack.trace.steps import Asked, Live, Progress
 from tests.patience import in_time
 
 np = pytest.importorskip("numpy")
 
 
-class Heard:
+class Heard(Progress):
     def __init__(self) -> None:
         self.steps: list[int] = []
         self.closed = 0
@@ -53,7 +53,7 @@ def test_what_a_processor_can_do_is_done_and_the_rest_needs_a_gpu(model: str) ->
 
 @in_time
 def test_the_steps_are_the_wall_time_and_the_layers_are_step_five() -> None:
-    trace = following.follow(Asked(model="mlp", size="medium"), Silent())
+    trace = following.follow(Asked(model="mlp", size="medium"), Progress())
     assert trace.wall_seconds is not None
     spent = sum(step.seconds or 0.0 for step in trace.steps)
     assert spent == pytest.approx(trace.wall_seconds, rel=0.1, abs=0.05)
@@ -72,14 +72,14 @@ def test_a_wrong_answer_fails_the_step_and_is_a_finding(monkeypatch: pytest.Monk
     real = reference.truth
 
     monkeypatch.setattr(reference, "truth", lambda *given: real(*given) + 1.0)
-    trace = following.follow(Asked(), Silent())
+    trace = following.follow(Asked(), Progress())
     assert trace.failed == 6
     assert [one.id for one in trace.findings] == ["trace-wrong-answer"]
     assert "is wrong" in trace.steps[5].why[0]
 
 
 def test_narrow_numbers_are_computed_in_float32_and_held_to_their_own_bound() -> None:
-    trace = following.follow(Asked(precision="bf16"), Silent())
+    trace = following.follow(Asked(precision="bf16"), Progress())
     (check,) = trace.checks
     assert (check.precision, check.bound) == ("bf16", 1e-2)
     assert trace.layers[0].bytes_written == 4 * 64 * 512
@@ -125,7 +125,7 @@ def test_ctrl_c_between_batches_keeps_those_that_were_timed() -> None:
 
 def test_a_model_that_takes_longer_than_there_is_time_is_not_begun() -> None:
     with pytest.raises(NothingSeenError, match=r"would need about .* --timeout SECONDS"):
-        following.follow(Asked(size="large", timeout=1.5), Silent())
+        following.follow(Asked(size="large", timeout=1.5), Progress())
 
 
 class Clock:
@@ -160,7 +160,7 @@ def test_a_slow_first_run_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> No
         return real(*given)  # type: ignore[arg-type] # handed on as they came
 
     monkeypatch.setattr(following, "run", counted)
-    following.follow(Asked(), Silent(), Clock(1.0))
+    following.follow(Asked(), Progress(), Clock(1.0))
     assert len(runs) == 1
 
 
@@ -171,20 +171,20 @@ def test_a_processor_without_a_name_is_still_one(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_processor_alone_says_why_there_is_no_gpu() -> None:
-    alone = beside.alone(following.follow(Asked(), Silent()), "there is no NVIDIA driver here")
+    alone = beside.alone(following.follow(Asked(), Progress()), "there is no NVIDIA driver here")
     assert "there is no NVIDIA driver here" in alone.steps[1].why
     assert "there is no NVIDIA driver here" not in alone.steps[2].why
 
 
 def test_beside_a_gpu_both_times_are_joined_and_the_crossing_is_told() -> None:
-    base = following.follow(Asked(precision="bf16"), Silent())
+    base = following.follow(Asked(precision="bf16"), Progress())
     speed = Figure(name="copied from pinned memory", value=base.subject.weight_bytes / 1e-4 / 1e9, unit="GB/s")
     copied = replace(base.steps[1], status=State.DONE, seconds=1.0, figures=(speed,))
     times = tuple(BatchTime(batch=one, gpu_seconds=1e-5, transfer_seconds=2e-6, kernel_seconds=5e-6) for one in (1, 64))
     seen = replace(
         base, ground=Ground.GPU, steps=(base.steps[0], copied, *base.steps[2:]), batches=times, processor=None
     )
-    whole = beside.beside_joined(seen, Asked(), Silent())
+    whole = beside.beside_joined(seen, Asked(), Progress())
     assert whole.crossover is not None
     assert [one.batch for one in whole.crossover.points if one.cpu_seconds and one.gpu_seconds] == [1, 64]
     assert whole.processor is not None
@@ -195,8 +195,8 @@ def test_beside_a_gpu_both_times_are_joined_and_the_crossing_is_told() -> None:
 
 
 def test_beside_a_gpu_a_processor_that_is_too_slow_is_told() -> None:
-    base = following.follow(Asked(), Silent())
-    whole = beside.beside_joined(base, Asked(size="large", timeout=1.5), Silent())
+    base = following.follow(Asked(), Progress())
+    whole = beside.beside_joined(base, Asked(size="large", timeout=1.5), Progress())
     assert whole.crossover is not None
     assert "would need about" in whole.crossover.says
     assert whole.layers == base.layers
@@ -214,7 +214,7 @@ def test_a_terminal_hears_the_step_and_is_left_empty() -> None:
 
 
 def test_two_traces_have_the_same_answer() -> None:
-    one, other = (following.follow(Asked(), Silent()) for _ in range(2))
+    one, other = (following.follow(Asked(), Progress()) for _ in range(2))
     assert one.checks == other.checks
     assert [layer.name for layer in one.layers] == [layer.name for layer in other.layers]
 
@@ -231,6 +231,6 @@ def test_no_layer_is_faster_than_its_limit(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(
         reference, "measured_roof", lambda _: Roof(gigabytes_a_second=1e-3, tflops=1e-6, cache_bytes=1e9)
     )
-    trace = following.follow(Asked(), Silent())
+    trace = following.follow(Asked(), Progress())
     assert trace.layers
     assert max(one.ratio or 0.0 for one in trace.layers) == pytest.approx(1.0)

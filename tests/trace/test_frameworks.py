@@ -20,7 +20,7 @@ from gpustack.trace.failing import refused
 from gpustack.trace.frameworks import chain, heard
 from gpustack.trace.frameworks import chain as chains
 from gpustack.trace.models import build
-from gpustack.trace.steps import Asked, Silent
+from gpustack.trace.steps import Asked, Progress
 from tests.patience import in_time
 from tests.trace.judging import judged
 
@@ -53,7 +53,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def follow(packages: Path, *, framework: str = "jax", model: str = "mlp", **fakes: str) -> Trace:
     asked = Asked(model=model, framework=framework, pythons=(sys.executable,), timeout=60.0)
     path = os.pathsep.join(filter(None, (str(packages), os.environ.get("PYTHONPATH", ""))))
-    return frameworks.follow(asked, Silent(), judged, environ={**os.environ, "PYTHONPATH": path, **fakes})
+    return frameworks.follow(asked, Progress(), judged, environ={**os.environ, "PYTHONPATH": path, **fakes})
 
 
 def test_without_a_gpu_the_steps_that_need_none_are_done_and_the_answer_is_checked(packages: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_framework_that_is_not_there_is_told_in_one_line(packages: Path) -> No
 
 
 def test_at_ctrl_c_what_is_known_is_given(packages: Path) -> None:
-    class Impatient(Silent):
+    class Impatient(Progress):
         def step(self, number: int, name: str) -> None:
             if number == 5:
                 raise KeyboardInterrupt(name)
@@ -167,7 +167,7 @@ def test_a_file_that_is_no_model_is_bad_input(packages: Path) -> None:
     (packages / "no.onnx").write_text("no")
     asked = Asked(framework="onnxruntime", onnx=packages / "no.onnx", pythons=(sys.executable,))
     with pytest.raises(InputError, match=r"no\.onnx is not a model .* Protobuf parsing failed"):
-        frameworks.follow(asked, Silent(), judged, environ={**os.environ, "PYTHONPATH": str(packages)})
+        frameworks.follow(asked, Progress(), judged, environ={**os.environ, "PYTHONPATH": str(packages)})
 
 
 def test_words_that_no_rule_knows_are_told_as_they_are() -> None:
@@ -182,7 +182,7 @@ def test_words_that_no_rule_knows_are_told_as_they_are() -> None:
 def test_a_framework_that_hangs_is_ended_on_time(packages: Path) -> None:
     (packages / "jax.py").write_text("import time\ntime.sleep(60)")
     asked = Asked(framework="jax", pythons=(sys.executable,), timeout=2.0)
-    seen = frameworks.follow(asked, Silent(), judged, environ={**os.environ, "PYTHONPATH": str(packages)})
+    seen = frameworks.follow(asked, Progress(), judged, environ={**os.environ, "PYTHONPATH": str(packages)})
     assert [step.status for step in seen.steps] == [State.FAILED, *[State.SKIPPED] * 6]
     assert "printed nothing for" in seen.steps[0].why[0]
 

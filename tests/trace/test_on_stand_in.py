@@ -18,7 +18,7 @@ from gpustack.errors import NothingSeenError, UsageError
 from gpustack.model import plain
 from gpustack.model.trace import Bound, Ground, State
 from gpustack.trace import gpu
-from gpustack.trace.steps import Asked, Silent
+from gpustack.trace.steps import Asked, Progress
 from tests import sharing
 from tests.patience import idle, in_time
 
@@ -60,7 +60,7 @@ def run(driver: Path, products: str, host_kernels: Path) -> Run:
     """Return a function that traces on the stand-in driver, told by FAKE_ variables what to do."""
 
     def run_(asked: Asked = USUAL, **fakes: str) -> Trace:
-        return gpu.follow(asked, Silent(), environ=surroundings(driver, host_kernels, **fakes), cublaslt=products)
+        return gpu.follow(asked, Progress(), environ=surroundings(driver, host_kernels, **fakes), cublaslt=products)
 
     return run_
 
@@ -204,7 +204,7 @@ def test_a_hang_costs_its_step_alone(run: Run) -> None:
 
 
 def test_at_ctrl_c_what_is_known_is_given(driver: Path, products: str, host_kernels: Path) -> None:
-    class Impatient(Silent):
+    class Impatient(Progress):
         def step(self, number: int, name: str) -> None:
             if number == 3:
                 raise KeyboardInterrupt(name)

@@ -11,7 +11,7 @@ import pytest
 
 from gpustack.model.trace import State
 from gpustack.trace import frameworks
-from gpustack.trace.steps import Asked, Silent
+from gpustack.trace.steps import Asked, Progress
 from tests.leaving import leave_out
 from tests.trace.judging import judged
 
@@ -54,7 +54,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("framework", ["jax", "onnxruntime"])
 def test_the_answer_is_right_and_the_chain_ends_at_the_framework(python: str, framework: str, model: str) -> None:
     asked = Asked(model=model, framework=framework, precision="fp32", pythons=(python,))
-    seen = frameworks.follow(asked, Silent(), judged, environ={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    seen = frameworks.follow(asked, Progress(), judged, environ={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     assert [seen.steps[number - 1].status for number in (1, 5, 6)] == [State.DONE] * 3, seen.steps
     assert seen.checks[0].passed
     assert seen.chain[-1].missing
@@ -64,7 +64,7 @@ def test_the_answer_is_right_and_the_chain_ends_at_the_framework(python: str, fr
 def test_a_model_of_the_users_is_followed_node_by_node(python: str, tmp_path: Path) -> None:
     subprocess.run([python, "-c", ONNX], cwd=tmp_path, check=True)
     asked = Asked(framework="onnxruntime", onnx=tmp_path / "model.onnx", pythons=(python,))
-    seen = frameworks.follow(asked, Silent(), judged)
+    seen = frameworks.follow(asked, Progress(), judged)
     assert seen.subject.name == "model.onnx"
     assert (seen.subject.input_shape, seen.subject.output_shape) == ((1, 16), (1, 32))
     assert [(layer.name, layer.op) for layer in seen.layers] == [("product", "MatMul"), ("relu", "Relu")]

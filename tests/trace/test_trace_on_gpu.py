@@ -7,7 +7,7 @@ import pytest
 from gpustack.model.trace import State
 from gpustack.trace import gpu
 from gpustack.trace.models import MODELS
-from gpustack.trace.steps import Asked, Silent
+from gpustack.trace.steps import Asked, Progress
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(200)]
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(200)]
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_goes_through_all_seven_steps(model: str, precision: str) -> None:
-    seen = gpu.follow(Asked(model=model, size="medium", precision=precision), Silent())
+    seen = gpu.follow(Asked(model=model, size="medium", precision=precision), Progress())
     assert [step.status for step in seen.steps] == [State.DONE] * 7, seen.steps
     assert len(seen.checks) == 2
     assert all(check.passed for check in seen.checks)
@@ -27,7 +27,7 @@ def test_every_model_goes_through_all_seven_steps(model: str, precision: str) ->
 
 
 def test_the_copy_is_as_fast_as_the_bench_and_products_use_the_tensor_cores() -> None:
-    seen = gpu.follow(Asked(size="large", precision="bf16"), Silent())
+    seen = gpu.follow(Asked(size="large", precision="bf16"), Progress())
     figures = {figure.name: figure.value for figure in seen.steps[1].figures}
     assert figures["pinned, in trains"] == pytest.approx(figures["pcie.h2d.pinned"], rel=0.05)
     assert seen.compute_ceiling

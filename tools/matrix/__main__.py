@@ -9,7 +9,8 @@ of errors, NVML's fields and ptxas' targets of the wheels that pip installed int
 
 A table is named after its distribution. Without a name those that are there are made again; ``all`` makes every table
 of ``distributions.toml``. The index is the one that pip is set to use. ``--most`` bounds how much METADATA is read:
-what is missing then is not read, and the next run goes on where this one ended.
+what is missing then is not read, and the next run goes on where this one ended. ``--kept`` works from the lists of
+files that an earlier run asked for; with ``--most 0`` the index is asked for nothing.
 """
 
 from __future__ import annotations
@@ -57,10 +58,13 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--cache", type=Path, help="where METADATA that was read is kept")
     parser.add_argument("--most", type=int, help="how many wheels may be asked for METADATA in this run")
+    parser.add_argument("--kept", action="store_true", help="use the lists of files that an earlier run asked for")
     parser.add_argument("--again", action="store_true", help="read all METADATA, whatever the tables have of it")
     parser.add_argument("--seed", type=int, default=0, help="of the claims that spot draws")
     parser.add_argument("--count", type=int, default=30, help="how many questions spot draws of each distribution")
-    parser.add_argument("--record", type=Path, help="where spot keeps its claims for the tests")
+    parser.add_argument(
+        "--record", type=Path, help="where spot keeps its claims, and coverage its counts, for the tests"
+    )
     given = parser.parse_args(arguments)
     of_file = FILES.get(given.tables[0]) if given.tables else None
     if of_file:
@@ -68,20 +72,27 @@ def main(arguments: list[str] | None = None) -> int:
             parser.error(f"say which file: {given.tables[0]} FILE")
         return of_file(Path(given.tables[1]), given)
     known = releases.distributions(given.distributions)
-    with index.opened(given.cache, given.most) as source:
-        if given.tables == ["coverage"]:
-            return coverage.main(known, releases.elsewhere(given.distributions), given.folder, source)
-        if given.tables[:1] in (["code"], ["compilers"]):
-            look = _code if given.tables[0] == "code" else _compilers
-            return max([look(one, source) for one in given.tables[1:]], default=2)
-        there = [one for one in known if (given.folder / f"{one}.toml").exists()]
-        if given.tables[:1] == ["spot"]:
-            return _spot([known[one] for one in given.tables[1:] or there], source, given)
-        wanted = list(known) if given.tables == ["all"] else given.tables or there
-        strange = [one for one in wanted if one not in known]
-        if strange:
-            parser.error(f"{strange[0]} is not in {given.distributions.name}")
+    action, named = _parted(given.tables)
+    strange = [one for one in named if one not in known and action not in LOOKS]
+    if strange:
+        parser.error(f"{strange[0]} is not in {given.distributions.name}")
+    there = [one for one in known if (given.folder / f"{one}.toml").exists()]
+    with index.opened(given.cache, given.most, kept=given.kept) as source:
+        if action in LOOKS:
+            return max([LOOKS[action](one, source) for one in named], default=2)
+        if action == "coverage":
+            kept = {name: one for name, one in known.items() if name in (named or known)}
+            return coverage.main(kept, releases.elsewhere(given.distributions), source, given)
+        if action == "spot":
+            return _spot([known[one] for one in named or there], source, given)
+        wanted = list(known) if action == "all" else named or there
         return max([_write(known[one], known, source, given) for one in wanted], default=0)
+
+
+def _parted(said: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return what is asked for, nothing where it is tables, and the names after it."""
+    found = bool(said) and said[0] in {*LOOKS, "all", "coverage", "spot"}
+    return (said[0], said[1:]) if found else ("", said)
 
 
 def _write(
@@ -171,10 +182,19 @@ FILES: Mapping[str, Callable[[Path, argparse.Namespace], int]] = {
 def _wheel(asked: str, source: index.Index) -> Link | None:
     """Return the wheel of a release for Linux x86-64; None, which is said, where the index has none."""
     name, _, version = asked.partition("==")
-    wheels = [one for one in source.files(name) if releases.is_linux_wheel(one.filename, version)]
+    wheels = [one for one in source.files(name) if _is_linux_wheel(one.filename, version)]
     if not wheels:
         print(f"{asked}: the index has no wheel of it for Linux x86-64", file=sys.stderr)
     return wheels[-1] if wheels else None
+
+
+def _is_linux_wheel(name: str, version: str) -> bool:
+    """Return whether a file is the wheel of this release for Linux x86-64."""
+    return (
+        name.endswith(".whl")
+        and str(index.version_of(name)) == version
+        and bool(re.search(r"linux.*_x86_64|none-any", name))
+    )
 
 
 def _code(asked: str, source: index.Index) -> int:
@@ -198,6 +218,9 @@ def _compilers(asked: str, source: index.Index) -> int:
     bounds = ", ".join(f"{name} {value}" for name, value in found.items())
     print("; ".join((f"{wheel.filename}: {bounds}", *said)))
     return int(bool(said))
+
+
+LOOKS: Mapping[str, Callable[[str, index.Index], int]] = {"code": _code, "compilers": _compilers}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """The table of a distribution's releases: which wheels there are of each, and what they require.
 
 How to read the next: run it again; a release counts from the day ``since`` of ``distributions.toml`` on. Pre-releases
-are left out: nothing resolves to them. What a wheel requires is kept where it names something that the matrix knows.
-METADATA does not change: what an older table says of a release is kept, and one in twenty is read again to see it.
+are left out unless there is nothing else to resolve to. What a wheel requires is kept where it names something that the
+matrix knows. METADATA does not change: what an older table says of a release is kept, and one in twenty is read again
+to see it.
 """
 
 from __future__ import annotations
@@ -19,16 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    canonicalize_name,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from tools.matrix.index import NotReadError
+from tools.matrix.index import NotReadError, day_of, listing, offered
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,6 +31,7 @@ else:
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
+    from packaging.version import Version
     from pip._internal.models.link import Link
 
     from tools.matrix.index import Index
@@ -126,7 +121,7 @@ def table(
     one: Distribution, known: Iterable[str], index: Index, date: str, before: Iterable[Mapping[str, object]] = ()
 ) -> str:
     """Return the file of a distribution, newest METADATA read first; raises NotReadError if the index lacks it."""
-    releases = found(one, index.files(one.name))
+    releases = listing(index.files(one.name), one.since).releases
     if not releases:
         raise NotReadError(f"the index has no release of {one.name} since {one.since}")
     rows = {str(row["version"]): row for row in before}
@@ -147,49 +142,12 @@ def table(
     return f"{ABOUT.format(name=one.name)}{written}\nreleases = [\n{''.join(lines)}]\n"
 
 
-def listed(one: Distribution, index: Index) -> tuple[str, ...]:
-    """Return the releases that the index has, which a table of it should have."""
-    return tuple(map(str, sorted(found(one, index.files(one.name)))))
-
-
-def found(one: Distribution, files: Sequence[Link]) -> dict[Version, list[Link]]:
-    """Return the files of each final release that first appeared in the time that counts."""
-    there: dict[Version, list[Link]] = defaultdict(list)
-    for file in files:
-        version = _version(file.filename)
-        if version is not None and not version.is_prerelease:
-            there[version].append(file)
-    return {version: held for version, held in there.items() if _day(held) is None or str(_day(held)) >= one.since}
-
-
-def is_linux_wheel(name: str, version: str) -> bool:
-    """Return whether a file is the wheel of this release for Linux x86-64."""
-    return (
-        name.endswith(".whl") and str(_version(name)) == version and bool(re.search(r"linux.*_x86_64|none-any", name))
-    )
-
-
-def _version(name: str) -> Version | None:
-    try:
-        if name.endswith(".whl"):
-            return parse_wheel_filename(name)[1]
-        return parse_sdist_filename(name)[1]
-    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
-        return None
-
-
-def _day(files: Iterable[Link]) -> str | None:
-    """Return the day of the first upload, where the index tells it."""
-    days = (getattr(one, "upload_time", None) for one in files)  # pip knows it from 25.3 on
-    return min((day.date().isoformat() for day in days if day), default=None)
-
-
 def _line(version: Version, files: Sequence[Link], reader: Reader) -> str:
     """Return the row of one release as TOML writes it."""
     wheels = [_wheel(one) for one in sorted(files, key=lambda one: one.filename) if one.filename.endswith(".whl")]
     pythons = _union(one.pythons for one in wheels)
     row: dict[str, object] = {"version": str(version)}
-    day = _day(files)
+    day = day_of(files)
     row |= {"date": day} if day else {}
     span = next((one.requires_python for one in files if one.requires_python), None)
     row |= {"python": _range(span)} if span else {}
@@ -197,7 +155,7 @@ def _line(version: Version, files: Sequence[Link], reader: Reader) -> str:
     row["wheels"] = platforms
     row |= {"glibc": glibc} if (glibc := _glibc(wheels)) else {}
     row |= reader.required(str(version), wheels, platforms)
-    if files and all(one.yanked_reason is not None for one in files):
+    if not offered(files):
         row["yanked"] = next((one.yanked_reason for one in files if one.yanked_reason), "") or "without a reason"
     return ", ".join(f"{_key(key)} = {_value(value)}" for key, value in row.items())
 

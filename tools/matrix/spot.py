@@ -24,8 +24,7 @@ from gpustack.ask.given import Given
 from gpustack.ask.why import VERDICTS, WORST
 from gpustack.matrix.subjects.generated import MACHINES
 from gpustack.model.matrix_answer import Compatibility
-from tools.matrix import releases
-from tools.matrix.index import NotReadError
+from tools.matrix.index import NotReadError, listing
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -60,7 +59,7 @@ class Claim:
 def drawn(one: Distribution, index: Index, count: int, seed: int) -> tuple[Claim, ...]:
     """Return claims about random releases of a distribution; METADATA is asked for as far as the run may."""
     chance = random.Random(f"{one.name} {seed}")  # noqa: S311 - a sample, no secret
-    found = releases.found(one, index.files(one.name))
+    found = listing(index.files(one.name), one.since).releases
     wheels = {version: [file for file in held if file.is_wheel] for version, held in found.items()}
     there = sorted(version for version, held in wheels.items() if held)
     rounds = range(count if there else 0)

@@ -111,6 +111,12 @@ def _usable(node: JsonValue) -> bool | None:
     return False if False in said else None if None in said else True
 
 
+def alone(facts: Facts) -> bool:
+    """Return whether ROCm or an AMD GPU is mentioned and nothing of NVIDIA, so that CUDA's errors are HIP's."""
+    mentioned = copies(facts, "amd-gpu") or copies(facts, "rocm")
+    return bool(mentioned) and not any(copies(facts, one) for one in ("gpu", "nvidia-driver", "cuda-toolkit"))
+
+
 def wanted(facts: Facts) -> bool:
     """Return whether something that computes on AMD's GPUs is installed."""
     rocm = any(copies(facts, name) for name in SOFTWARE)

@@ -116,7 +116,7 @@ def asked_for_gpu(facts: Facts) -> bool | None:
     started = said(facts, "docker-run")
     if heard(facts, "container-no-smi") and heard(facts, "smi-version"):
         started = tuple(one for one in started if not TRIED.search(one.line))  # another container, which has its GPU
-    if heard(facts, "docker-compose-gpu") or any(ASKS.search(_command(one.line, one.values)) for one in started):
+    if heard(facts, "docker-compose-gpu") or any(ASKS.search(f"{one.line} {one.values}") for one in started):
         return True
     return False if started else None
 
@@ -136,10 +136,6 @@ def _answered_no(facts: Facts) -> bool:
     )
 
 
-def _command(line: str, values: object) -> str:
-    return f"{line} {values}"
-
-
 REQUIRES = "NVIDIA_REQUIRE_CUDA"
 TERM = re.compile(r"(?P<what>[a-z]+)(?P<how>!=|<=|>=|=|<|>)(?P<value>.+)")
 HOW: dict[str, Callable[[object, object], bool]] = {
@@ -153,15 +149,10 @@ HOW: dict[str, Callable[[object, object], bool]] = {
 BRANDS = (("geforce", re.compile("GeForce")), ("titan", re.compile("TITAN", re.IGNORECASE)))
 
 
-def _variables(facts: Facts) -> dict[str, str]:
-    """Return the variables of an image."""
-    held = table(told(facts, "image"), "variables")
-    return {name: value for name, value in held.items() if isinstance(value, str)}
-
-
 def refused_by_image(facts: Facts, matrix: Matrix) -> str | None:
     """Return the image's requirement that this machine does not meet; None if it may meet it, or there is none."""
-    given = _variables(facts)
+    held = table(told(facts, "image"), "variables")
+    given = {name: value for name, value in held.items() if isinstance(value, str)}
     wanted = given.get(REQUIRES, "")
     if not wanted.strip() or given.get("NVIDIA_DISABLE_REQUIRE", "").lower() in {"1", "true", "yes"}:
         return None

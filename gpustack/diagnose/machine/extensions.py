@@ -111,7 +111,7 @@ SERVING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """One compiled package: its name, its version where it is listed, and the torch that its release asks for."""
+    """One compiled package: its name, its version if listed, and the torch version that its release requires."""
 
     name: str
     version: str | None = None
@@ -125,7 +125,7 @@ class Extension:
 
 
 def of_file(file: str, facts: Facts, matrix: Matrix) -> Extension:
-    """Return the package that a file or module belongs to; the module's own name where it is not known."""
+    """Return the package that a file or module belongs to, or the module's own name if unknown."""
     path = file.replace("\\", "/")
     inside = re.search(r"(?:site|dist)-packages/([A-Za-z0-9_]+)", path)
     stem = re.sub(r"\.(?:cpython|cp\d|abi3|so|pyd|dll).*$", "", path.rpartition("/")[2])
@@ -137,13 +137,13 @@ def of_file(file: str, facts: Facts, matrix: Matrix) -> Extension:
 
 
 def other_cuda_alone(message: Message) -> bool:
-    """Return whether an extension says that it was built for this very release of torch with another CUDA major."""
+    """Return whether an extension says that it was built for this release of torch, but for another CUDA major."""
     built, have = (message.values.get(name, "").partition("+cu") for name in ("built", "have"))
     return built[0] == have[0] and bool(built[2] and have[2]) and built[2][:2] != have[2][:2]
 
 
 def of_name(name: str, facts: Facts, matrix: Matrix) -> Extension:
-    """Return a package by its name, with what the matrix knows of its release."""
+    """Return a package by name, with what the matrix knows about its release."""
     version = installed(facts, name, name.replace("-", "_"))
     named = FOR_TORCH.search(version or "")
     if named:
@@ -160,7 +160,7 @@ def of_name(name: str, facts: Facts, matrix: Matrix) -> Extension:
 
 
 def distribution_of(name: str, facts: Facts) -> str | None:
-    """Return what to name to pip to install a package; None where that may fetch what only has the same name."""
+    """Return the name to give to pip for a package; None if pip could fetch an unrelated package of that name."""
     wanted = ON_INDEX.get(name, name)
     known = wanted in {*SERVING, *FRAMEWORKS, *ON_INDEX.values(), *(one for _, one in MODULES)}
     return wanted if (known or installed(facts, name) is not None) and name not in SOURCES else None
@@ -185,7 +185,7 @@ TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfitting:
-    """One package in one Python whose files miss something of torch; ``whole`` where that is so of all its files."""
+    """One package in one Python whose files need what torch lacks; ``whole`` if that is true of all its files."""
 
     extension: Extension
     environment: str | None
@@ -200,16 +200,16 @@ class Unfitting:
 
     @property
     def symbol(self) -> str | None:
-        """The first name that torch does not offer."""
+        """The first symbol that torch does not provide."""
         return next((name for one in self.files for name in _symbols(one)), None)
 
     @property
     def library(self) -> str | None:
-        """The first library of torch that is not here."""
+        """The first torch library that is missing."""
         return next((name for one in self.files for name in _libraries(one)), None)
 
     def because(self, facts: Facts) -> Iterator[Because]:
-        """Return the messages on what is missing, what the first files miss, and the torch that was asked."""
+        """Return the messages about what is missing, what the first files lack, and the torch that was required."""
         lacking = [name for one in self.files for name in (*_symbols(one), *_libraries(one)) if _said(one)]
         lines = [one for one in said(facts, *LACKS) if {*one.values.values()} & {*lacking, self.files[0].key}]
         yield from map(because_said, lines[:1])
@@ -222,7 +222,7 @@ class Unfitting:
 
 
 def unfitting(facts: Facts, matrix: Matrix) -> tuple[Unfitting, ...]:
-    """Return each package that does not fit its torch; that a build for CPUs lacks the GPU's part is no misfit."""
+    """Return each package that does not fit its torch; GPU parts missing from a CPU build do not count."""
     files: dict[tuple[str | None, str], list[Instance]] = {}
     for copy in copies(facts, COMPONENT):
         name = text(copy.facts, "distribution") or _package(copy, facts, matrix).name
@@ -246,7 +246,7 @@ def unfitting(facts: Facts, matrix: Matrix) -> tuple[Unfitting, ...]:
 
 
 def _package(copy: Instance, facts: Facts, matrix: Matrix) -> Extension:
-    """Return whose file it is; where a message does not say, the compiled package that is listed."""
+    """Return the package that owns the file; if a message does not name it, the compiled package that is listed."""
     path = copy.path or ""
     asker = path and ("/" in path or ".so" in path or "\\" in path or not texts(copy.facts, "absent"))
     if asker or not _said(
@@ -257,7 +257,7 @@ def _package(copy: Instance, facts: Facts, matrix: Matrix) -> Extension:
 
 
 def _said(copy: Instance) -> bool:
-    """Return whether only a message speaks of it, which may be about another library than torch."""
+    """Return whether it is known only from a message, which may be about another library than torch."""
     return bool({Strength.MESSAGE, Strength.STATED} & {*copy.strengths.values()})
 
 

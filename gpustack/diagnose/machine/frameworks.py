@@ -1,4 +1,4 @@
-"""Frameworks and GPUs as texts tell of them: which torch, which packages, which GPU, in words for findings."""
+"""Frameworks and GPUs as texts describe them: which torch, which packages, which GPU, in words for findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gpustack.diagnose.machine.inventory import Build, Gpu
-    from gpustack.model.facts import Facts, Instance, JsonValue
+    from gpustack.model.facts import Facts, JsonValue
     from gpustack.model.report import Because
     from gpustack.model.versions import ComputeCapability, CudaVersion
 
@@ -41,7 +41,7 @@ def installed(facts: Facts, *names: str) -> str | None:
 
 
 def torch_version(facts: Facts) -> str | None:
-    """Return the version of PyTorch, with its build where that is known."""
+    """Return the version of PyTorch, with its build if known."""
     build = torch(facts)
     if build and build.copy.version:
         tagged = "+" in build.copy.version or not build.copy.build or text(build.copy.facts, "build_from")
@@ -50,13 +50,13 @@ def torch_version(facts: Facts) -> str | None:
 
 
 def torch_cuda(facts: Facts) -> CudaVersion | None:
-    """Return the CUDA version that PyTorch here was built with, or None."""
+    """Return the CUDA version that this PyTorch was built with, or None."""
     build = torch(facts)
     return build.cuda if build else None
 
 
 def because_torch(facts: Facts) -> Iterator[Because]:
-    """Return the version of PyTorch as a ground."""
+    """Return the version of PyTorch as evidence."""
     if version(facts, "pytorch"):
         yield because(facts, "pytorch", "version")
     elif installed(facts, "torch"):
@@ -66,13 +66,13 @@ def because_torch(facts: Facts) -> Iterator[Because]:
 
 
 def because_package(facts: Facts, name: str) -> Iterator[Because]:
-    """Return the version of a package as a ground, where it is listed."""
+    """Return the version of a package as evidence, if it is listed."""
     if at(distributions(facts), name) is not None:
         yield because(facts, "packages", "distributions", name)
 
 
 def gpu_words(name: str | None, capability: ComputeCapability | str | None) -> str:
-    """Return a GPU in words: its name and its compute capability, as far as known."""
+    """Return the name of a GPU with its compute capability, as far as known."""
     plain = re.sub(r"^NVIDIA\s+(?=NVIDIA)", "", (name or "this GPU").strip())
     if capability is None:
         return plain
@@ -82,7 +82,7 @@ def gpu_words(name: str | None, capability: ComputeCapability | str | None) -> s
 
 
 def named_gpus(facts: Facts) -> tuple[Gpu, ...]:
-    """Return the NVIDIA GPUs of which the compute capability is known, each product once."""
+    """Return the NVIDIA GPUs whose compute capability is known, each product once."""
     seen: dict[tuple[str, str], Gpu] = {}
     for gpu in gpus(facts):
         if gpu.capability:
@@ -116,32 +116,28 @@ def dotted(cuda: str | None) -> str | None:
 
 
 def embedded(facts: Facts) -> bool:
-    """Return whether the GPU is that of a Jetson, for which generic wheels are not made."""
+    """Return whether the GPU is a Jetson's, which generic wheels do not support."""
     kernel = facts.host.kernel or version(facts, "linux-kernel") or ""
     told_so = any(flag(copy.facts, "embedded") for copy in copies(facts, "gpu"))
-    named = any(_jetson(copy) for copy in copies(facts, "gpu"))
+    named = any(JETSON.search(text(copy.facts, "name") or "") for copy in copies(facts, "gpu"))
     return "tegra" in kernel or told_so or named
 
 
-def _jetson(copy: Instance) -> bool:
-    return bool(JETSON.search(text(copy.facts, "name") or ""))
-
-
 def jetpack(facts: Facts) -> str | None:
-    """Return the JetPack of a Jetson, where somebody named it."""
+    """Return the JetPack of a Jetson, if the text names it."""
     system = told(facts, "linux-kernel")
     return text(system, "os_version") if text(system, "os_id") == JETPACK else None
 
 
 def gpu_unused(facts: Facts) -> bool:
-    """Return whether somebody says that the framework does not use the GPU."""
+    """Return whether the text says that the framework does not use the GPU."""
     build = torch(facts)
     unused = ("cuda-available-false", "torch-not-compiled-cuda", "torch-cpu-only")
     return heard(facts, *unused) or bool(build and flag(build.copy.facts, "available") is False)
 
 
 def gpu_used(facts: Facts) -> bool:
-    """Return whether somebody says that PyTorch uses the GPU."""
+    """Return whether the text says that PyTorch uses the GPU."""
     build = torch(facts)
     return heard(facts, "cuda-available-true", "ran-on-gpu") or bool(
         build and (flag(build.copy.facts, "available") or build.ran_on_gpu)
@@ -149,7 +145,7 @@ def gpu_used(facts: Facts) -> bool:
 
 
 def platform(facts: Facts) -> str | None:
-    """Return the platform as wheels name it: linux-x86_64, linux-aarch64, windows, macos; None where nobody said."""
+    """Return the platform as wheels name it: linux-x86_64, linux-aarch64, windows, macos; None if unknown."""
     system, machine = (facts.host.os or "").lower(), facts.host.machine or _usual(facts)
     if "windows" in system and not facts.host.wsl:
         return "windows"
@@ -159,6 +155,6 @@ def platform(facts: Facts) -> str | None:
 
 
 def _usual(facts: Facts) -> str:
-    """Return the processor that goes with the GPUs where nobody told of it: Grace and Jetson have one of Arm's."""
+    """Return the usual processor beside these GPUs if none is named: Arm with Grace and Jetson."""
     named = any(GRACE.search(text(copy.facts, "name") or "") for copy in copies(facts, "gpu"))
     return "aarch64" if named or embedded(facts) else "x86_64"

@@ -1,4 +1,4 @@
-"""Intel's GPUs in the terms of the rules: which are here, who drives them, what Level Zero shows of them."""
+"""Intel's GPUs as rules see them: which are present, which driver owns them, what Level Zero lists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODULES = frozenset({"i915", "xe"})
 
 
 def cards(facts: Facts) -> tuple[Instance, ...]:
-    """Return the GPUs that one of Intel's modules drives and whose firmware started: those that can compute."""
+    """Return the GPUs that can compute: bound to one of Intel's modules, with firmware that started."""
     return tuple(
         copy
         for copy in copies(facts, INTEL_GPU)
@@ -33,17 +33,17 @@ def cards(facts: Facts) -> tuple[Instance, ...]:
 
 
 def discrete(facts: Facts) -> tuple[Instance, ...]:
-    """Return those that are cards of their own."""
+    """Return the discrete ones."""
     return tuple(copy for copy in cards(facts) if flag(copy.facts, "integrated") is False)
 
 
 def alone(facts: Facts) -> bool:
-    """Return whether Intel's GPUs are all that there are, and one of them can compute."""
+    """Return whether the machine has only Intel GPUs, at least one of which can compute."""
     return bool(cards(facts)) and not on_bus(facts, "nvidia", "amd")
 
 
 def closed(facts: Facts) -> tuple[Mapping[str, JsonValue], ...]:
-    """Return the render nodes of GPUs that can compute that this login may not both read and write."""
+    """Return the render nodes of GPUs that can compute which this login cannot both read and write."""
     nodes = (table(node) for copy in cards(facts) for node in items(copy.facts, "nodes"))
     return tuple(
         node
@@ -65,7 +65,7 @@ def listed(facts: Facts) -> tuple[Mapping[str, JsonValue], ...]:
 
 
 def starts(facts: Facts) -> bool | None:
-    """Return whether Level Zero starts and lists a GPU; None where nobody asked it."""
+    """Return whether Level Zero starts and lists a GPU; None if it was not tried."""
     if status(facts, LEVEL_ZERO) is Status.ABSENT:
         return False
     code = number(told(facts, LEVEL_ZERO), "ze_init")
@@ -73,7 +73,7 @@ def starts(facts: Facts) -> bool | None:
 
 
 def completed(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
-    """Give a GPU with its name and platform, and with what Level Zero tells of it; nothing that was seen is changed."""
+    """Return a GPU with its name, platform and what Level Zero reports; measured facts are unchanged."""
     device = next((one for one in listed(facts) if text(one, "pci") == text(copy.facts, "pci")), {})
     more = _more(copy, device, matrix)
     return replace(copy, facts={**copy.facts, **more}) if more else copy
@@ -86,7 +86,7 @@ def device_of(copy: Instance) -> int | None:
 
 
 def _more(copy: Instance, device: Mapping[str, JsonValue], matrix: Matrix) -> dict[str, JsonValue]:
-    """Return what the bus alone does not say."""
+    """Return what the bus alone does not show."""
     device_number = device_of(copy)
     known = amd_intel.platform_of(matrix, device_number) if device_number is not None else None
     product = amd_intel.product_of(matrix, device_number) if device_number is not None else None
@@ -100,5 +100,5 @@ def _more(copy: Instance, device: Mapping[str, JsonValue], matrix: Matrix) -> di
 
 
 def name_of(copy: Instance) -> str:
-    """Return a GPU's name for people, with its place."""
+    """Return a GPU's display name, with its address."""
     return f"{text(copy.facts, 'name') or 'Intel GPU'} at {copy.key}"

@@ -1,91 +1,25 @@
-"""Whose a symbol or a shared library is, by its name: what the loader complains of, told apart."""
+"""Which component a symbol or a shared library belongs to, by its name in the loader's errors."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import libraries
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
-    from gpustack.matrix import Matrix
+    from collections.abc import Mapping
 
 
 TORCH = "torch-abi"
-NAMESPACES = {
-    TORCH: ("c10", "at", "torch", "caffe2", "c10d", "THPVariable", "THPUtils", "THPStream", "THPDevice", "THPDtype"),
-    "tensorflow": ("tensorflow", "tsl", "xla", "stream_executor"),
-    "onnxruntime": ("onnxruntime",),
-    "protobuf": ("google",),
-    "opencv": ("cv",),
-}
-# How plain names of C begin, the longest first.
-PLAIN = (
-    ("__nvJitLink", "nvjitlink"),
-    ("_nvJitLink", "nvjitlink"),
-    ("nvJitLink", "nvjitlink"),
-    ("cublasLt", "cublaslt"),
-    ("cublas", "cublas"),
-    ("cudnn", "cudnn"),
-    ("cusparseLt", "cusparselt"),
-    ("cusparse", "cusparse"),
-    ("cusolver", "cusolver"),
-    ("cufile", "cufile"),
-    ("cuFile", "cufile"),
-    ("cufft", "cufft"),
-    ("curand", "curand"),
-    ("nvrtc", "nvrtc"),
-    ("nvml", "nvml"),
-    ("nvshmem", "nvshmem"),
-    ("__cuda", "cuda-runtime"),
-    ("hip", "hip"),
-    ("aoti_torch_", TORCH),
-    ("torch_", TORCH),
-    ("THP", TORCH),
-    ("THC", TORCH),
-    ("_Py", "python"),
-    ("Py", "python"),
-    ("Tf", "tensorflow"),
-    ("TF_", "tensorflow"),
-    ("MPI_", "mpi"),
-    ("ompi_", "mpi"),
-    ("iJIT_", "mkl"),
-    ("mkl_", "mkl"),
-)
 CAPITALS = re.compile(r"p?(?P<library>nccl|cuda|cu|mlx5dv_|ibv_)(?=[A-Z_]|(?<=_)\w)")
 OWNERS = {"nccl": "nccl", "cuda": "cuda-runtime", "cu": "libcuda", "ibv_": "rdma", "mlx5dv_": "rdma"}
 MANGLED = re.compile(r"_?_Z(?:G[RV]|T[VTISC])?N?[KRVO]*(?P<rest>(?:\d+|S[tabsiod]).*)")
 LENGTH = re.compile(r"(\d+)(?=[A-Za-z_])")
 WINDOWS = re.compile(r"^\?.*@(?P<namespace>\w+)@@")
-SONAMES = {
-    "cudart": "cuda-runtime",
-    "cublas": "cublas",
-    "cublasLt": "cublaslt",
-    "cufft": "cufft",
-    "curand": "curand",
-    "cusolver": "cusolver",
-    "cusparse": "cusparse",
-    "cusparseLt": "cusparselt",
-    "nvrtc": "nvrtc",
-    "nvJitLink": "nvjitlink",
-    "cupti": "cupti",
-    "nvToolsExt": "nvtx",
-    "cudnn": "cudnn",
-    "nccl": "nccl",
-    "nvinfer": "tensorrt",
-    "cuda": "libcuda",
-    "nvidia-ml": "nvml",
-    "nppc": "npp",
-    "cutensor": "cutensor",
-    "nvshmem_host": "nvshmem",
-    "cufile": "cufile",
-    "amdhip64": "hip",
-    "hipblas": "hipblas",
-    "rocblas": "rocblas",
-    "MIOpen": "miopen",
-    "rccl": "rccl",
-}
 SONAME = re.compile(r"(?:.*/)?lib(?P<name>[\w+-]+?)\.so(?:\.(?P<version>\d[\d.]*))?$")
 DLL = re.compile(r"(?:.*[\\/])?(?P<name>[A-Za-z]\w*?)(?:64)?_(?P<version>\d{1,3})(?:_\d+)?\.dll$", re.IGNORECASE)
 CUDNN = re.compile(r"cudnn_\w+")
@@ -93,8 +27,15 @@ TORCH_FILE = re.compile(r"(?:torch|c10)(?:_\w+)?")
 OWN_MAJOR = frozenset({"cuda-runtime", "cublas", "cublaslt", "nvrtc", "nvjitlink", "cupti", "npp"})
 
 
+@cache
+def _table(part: str, name: str = "") -> Mapping[str, Any]:
+    """Return what names say of their owners, as compat-matrix/libraries.toml has it."""
+    held = Matrix().table("libraries")[part]
+    return held[name] if name else held  # type: ignore[no-any-return]  # as the table has it
+
+
 def symbol_owner(symbol: str) -> str | None:
-    """Give the library or framework that a symbol belongs to: torch-abi, nccl, nvjitlink, cudnn …; None if unknown."""
+    """Return the library or framework that a symbol belongs to (torch-abi, nccl, cudnn, …), or None."""
     mangled = MANGLED.match(symbol)
     windows = WINDOWS.match(symbol)
     if mangled:
@@ -104,12 +45,12 @@ def symbol_owner(symbol: str) -> str | None:
     if "::" in symbol:
         return next((owner for name in symbol.split("::") if (owner := _of(name.split(" ")[-1]))), None)
     capital = CAPITALS.match(symbol)
-    found = next((owner for start, owner in PLAIN if symbol.startswith(start)), None)
+    found = next((owner for start, owner in _table("symbols", "plain").items() if symbol.startswith(start)), None)
     return found or (OWNERS[capital["library"]] if capital else None)
 
 
 def soname_library(soname: str) -> tuple[str, str] | None:
-    """Give component id and major number of a shared library by its name, or None where it is no library of the stack.
+    """Return component id and major number of a shared library by its name; None if it is not of the stack.
 
     The number is the name's own, mostly not CUDA's: ``libcufft.so.10`` belongs to CUDA 11 (see ``cuda_majors``).
     """
@@ -117,8 +58,9 @@ def soname_library(soname: str) -> tuple[str, str] | None:
     if not match:
         return None
     name, version = match["name"], match["version"] or ""
-    library = SONAMES.get(name) or ("cudnn" if CUDNN.fullmatch(name) else None)
-    library = library or next((id_ for known, id_ in SONAMES.items() if known.lower() == name.lower()), None)
+    files = _table("files")
+    library = files.get(name) or ("cudnn" if CUDNN.fullmatch(name) else None)
+    library = library or next((id_ for known, id_ in files.items() if known.lower() == name.lower()), None)
     if library is None and TORCH_FILE.fullmatch(name):
         library = "pytorch"
     if library is None:
@@ -128,7 +70,7 @@ def soname_library(soname: str) -> tuple[str, str] | None:
 
 
 def cuda_majors(soname: str, matrix: Matrix) -> tuple[int, ...]:
-    """Return the CUDA majors whose builds want a library of this name; empty where no row and no name tells."""
+    """Return the CUDA majors whose builds use a library of this name; empty if unknown."""
     named = soname_library(soname)
     found = libraries.cuda_of_soname(matrix, soname.strip().rpartition("/")[2])
     if found or named is None:
@@ -137,7 +79,7 @@ def cuda_majors(soname: str, matrix: Matrix) -> tuple[int, ...]:
 
 
 def cuda_named(soname: str) -> CudaVersion | None:
-    """Return the CUDA version that a library's name spells: libcudart.so.10.2 is 10.2, libcudart.so.12 is 12.0."""
+    """Return the CUDA version in a library's name: libcudart.so.10.2 is 10.2, libcudart.so.12 is 12.0."""
     match, named = SONAME.match(soname.strip()), soname_library(soname)
     if match is None or named is None or named[0] not in OWN_MAJOR or not match["version"]:
         return None
@@ -146,14 +88,14 @@ def cuda_named(soname: str) -> CudaVersion | None:
 
 
 def demangled(symbol: str) -> str:
-    """Return the first names in a mangled symbol, such as c10::cuda::SetDevice; the symbol itself where it has none."""
+    """Return the first names in a mangled symbol, such as c10::cuda::SetDevice; an unmangled symbol unchanged."""
     match = MANGLED.match(symbol)
     names = list(_names(match["rest"]))[:4] if match else []
     return "::".join(names) if names else symbol
 
 
 def _names(rest: str) -> list[str]:
-    """Return the names that follow one another at the start of a mangled symbol, each after its length."""
+    """Return the names at the start of a mangled symbol, each of which follows its length."""
     names: list[str] = []
     match = LENGTH.match(rest)
     while match:
@@ -165,7 +107,7 @@ def _names(rest: str) -> list[str]:
 
 
 def _namespace(rest: str) -> str | None:
-    """Return whose a mangled name is: by its first namespace, else by those of what it takes."""
+    """Return the owner of a mangled name: by its first namespace, else by the namespaces of its parameters."""
     names = _names(rest)
     owner = _of(names[0]) if names else None
     if owner:
@@ -179,4 +121,11 @@ def _namespace(rest: str) -> str | None:
 
 
 def _of(name: str) -> str | None:
-    return next((owner for owner, names in NAMESPACES.items() if name in names or name.startswith("THPVar")), None)
+    return next(
+        (
+            owner
+            for owner, names in _table("symbols", "namespaces").items()
+            if name in names or name.startswith("THPVar")
+        ),
+        None,
+    )

@@ -1,4 +1,4 @@
-"""What a finding calls the driver, the GPUs, the kernel and the machine, as facts or a text have them."""
+"""How findings name the driver, the GPUs, the kernel and the machine, from facts or a text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BRANCH_ALONE = 580  # from CUDA 13 on, Windows needs this branch and no release 
 
 
 def driver_name(facts: Facts, matrix: Matrix) -> str:
-    """Return what is known of the driver: "driver 470.86 (CUDA 11.4)"; empty where nothing is."""
+    """Return what is known of the driver: "driver 470.86 (CUDA 11.4)"; empty if nothing is."""
     release, branch, cuda = (
         (driver_release(facts) or user_release(facts)),
         number(told(facts, DRIVER), "branch"),
@@ -44,7 +44,7 @@ def driver_name(facts: Facts, matrix: Matrix) -> str:
 
 
 def cuda_of_driver(facts: Facts, matrix: Matrix) -> CudaVersion | None:
-    """Return the highest CUDA version of the driver, of one that is only known by its branch too."""
+    """Return the highest CUDA version of the driver, also if only its branch is known."""
     known = driver_cuda(facts, matrix)
     branch = number(told(facts, DRIVER), "branch")
     if known or not branch:
@@ -54,20 +54,20 @@ def cuda_of_driver(facts: Facts, matrix: Matrix) -> CudaVersion | None:
 
 
 def own_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
-    """Return the CUDA version of the kernel driver's branch, whatever a compat libcuda makes nvidia-smi say."""
+    """Return the CUDA version of the kernel driver's branch, which a compat libcuda does not change."""
     release = driver_release(facts)
     row = matrix.branches.get(release.branch) if release else None
     return row.cuda if row else None
 
 
 def gpu_names(facts: Facts) -> str:
-    """Return the NVIDIA GPUs, each name once and the first few: "Tesla T4 (sm_75)"; empty where none is known."""
+    """Return the first few NVIDIA GPUs, each name once: "Tesla T4 (sm_75)"; empty if none is known."""
     named = (f"{gpu.name[:60]} ({gpu.capability.sm})" if gpu.capability else gpu.name[:60] for gpu in gpus(facts))
     return ", ".join([*dict.fromkeys(named)][:MOST_GPUS])
 
 
 def needed_driver(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> str:
-    """Return the oldest driver that runs what is built for this CUDA version: "driver 525.60.13 or newer"."""
+    """Return the oldest driver that runs builds for this CUDA version: "driver 525.60.13 or newer"."""
     floor, native = toolkits.floor_of(matrix, cuda), _native(cuda, matrix)
     linux = floor.linux if floor else native.driver if native else None
     windows = floor.windows if floor else native.windows if native else None
@@ -79,7 +79,7 @@ def needed_driver(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> str:
 
 
 def native_driver(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> str:
-    """Return the driver that came with this CUDA version and runs all of it: "driver 570.26 or newer"."""
+    """Return the driver that came with this CUDA version and supports all of it: "driver 570.26 or newer"."""
     native = _native(cuda, matrix)
     if native is None or native.driver is None:
         return needed_driver(cuda, facts, matrix)
@@ -89,13 +89,13 @@ def native_driver(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> str:
 
 
 def known(facts: Facts, *wanted: tuple[str, str]) -> tuple[Because, ...]:
-    """Return those of these facts, each by component and name, that anybody told."""
+    """Return those of these facts, each by component and name, that are known."""
     found = (because(facts, component, *name.split(".")) for component, name in wanted)
     return tuple(one for one in found if one.value is not None)
 
 
 def of_driver(facts: Facts) -> tuple[Because, ...]:
-    """Return what is known of the driver as grounds."""
+    """Return what is known of the driver as evidence."""
     return known(
         facts,
         ("nvidia.ko", "version_loaded"),
@@ -109,7 +109,7 @@ def of_driver(facts: Facts) -> tuple[Because, ...]:
 
 
 def _native(cuda: CudaVersion, matrix: Matrix) -> toolkits.Release | None:
-    """Return the first release of the toolkit of this minor version."""
+    """Return the first release of the toolkit with this minor version."""
     fitting = [one for one in toolkits.releases(matrix) if one.cuda == cuda]
     return fitting[0] if fitting else None
 
@@ -135,7 +135,7 @@ OURS = re.compile(r"nvidia|amdgpu|(?:intel-)?i915|xe\b", re.IGNORECASE)
 
 
 def works(facts: Facts) -> bool:
-    """Return whether the text shows the driver at work all the same, so that older lines say nothing of now."""
+    """Return whether the text shows that the driver works now, so that earlier lines no longer apply."""
     lists = number(told(facts, "nvml"), "code") == 0 and bool(gpus(facts)) and not heard(facts, "smi-no-devices")
     return lists or heard(facts, "cuda-available-true")
 
@@ -162,20 +162,20 @@ def branch_of(said_: str | None) -> int | None:
 
 
 def kernel(facts: Facts) -> str | None:
-    """Return the kernel that is mentioned: that of the message, else the running one."""
+    """Return the kernel that a message names, else the running one."""
     named = next((found for kind, names in KERNELS if (found := value(facts, kind, *names))), None)
     return (named or version(facts, "linux-kernel") or facts.host.kernel or "").strip("'\"!,:;.)") or None
 
 
 def cards(facts: Facts, matrix: Matrix) -> tuple[str, ...]:
-    """Return the GPUs by name, each once, with the compute capability where it is known."""
+    """Return the GPUs by name, each once, with the compute capability if known."""
     named = dict.fromkeys(_card(gpu.name, matrix) for gpu in gpus(facts) if text(gpu.copy.facts, "name"))
     bus = (text(copy.facts, "name") for copy in on_bus(facts, "nvidia", "amd", "intel"))
     return tuple(named) or tuple(dict.fromkeys(name for name in bus if name))
 
 
 def architecture(facts: Facts, matrix: Matrix) -> str | None:
-    """Return the architecture of the first NVIDIA GPU that is named or stands on the bus."""
+    """Return the architecture of the first NVIDIA GPU that is named or on the bus."""
     for gpu in gpus(facts):
         capability = gpu.capability or products.capability_of(matrix, gpu.name)
         known = matrix.arch(capability) if capability else None
@@ -186,7 +186,7 @@ def architecture(facts: Facts, matrix: Matrix) -> str | None:
 
 
 def device(message: Message, matrix: Matrix) -> tuple[str, str | None]:
-    """Return the GPU that a message names by its PCI numbers, in words, and its architecture."""
+    """Return the name of the GPU that a message identifies by its PCI numbers, and its architecture."""
     pci, numbers = message.values.get("pci"), (message.values.get("id") or "").lower()
     found = re.fullmatch("10de:([0-9a-f]{4})", numbers)
     row = matrix.pci_arch(int(found[1], 16)) if found else None
@@ -196,7 +196,7 @@ def device(message: Message, matrix: Matrix) -> tuple[str, str | None]:
 
 
 def machine(facts: Facts, matrix: Matrix, *before: str) -> str:
-    """Return what a text tells of the machine in one sentence, after these; of a probed one a report shows all."""
+    """Return these sentences and one that sums up the machine in a text; a probed machine's report shows it all."""
     if facts.taken:
         return " ".join(part for part in before if part)
     parts = [f"driver {r}" if (r := release(facts)) else "", f"kernel {k}" if (k := kernel(facts)) else ""]
@@ -206,13 +206,13 @@ def machine(facts: Facts, matrix: Matrix, *before: str) -> str:
 
 
 def more(facts: Facts) -> tuple[Because, ...]:
-    """Return release, kernel and Secure Boot as grounds, as far as they are known."""
+    """Return release, kernel and Secure Boot as evidence, as far as known."""
     known = (("nvidia-driver", "version"), ("linux-kernel", "version"), ("gpu", "name"))
     return tuple(because(facts, one, fact) for one, fact in known if text(told(facts, one), fact))
 
 
 def mine(facts: Facts, *kinds: str) -> tuple[Message, ...]:
-    """Return the messages of these kinds that are about the module of a GPU, or about no named one."""
+    """Return the messages of these kinds about a GPU's module, or about no named module."""
     named = [one.values["module"] for one in said(facts, *BUILDING) if one.values.get("module")]
     others = bool(named) and not any(OURS.match(name) for name in named)
     return tuple(
@@ -223,13 +223,13 @@ def mine(facts: Facts, *kinds: str) -> tuple[Message, ...]:
 
 
 def is_open(facts: Facts) -> bool:
-    """Return whether the open kernel module is loaded or said to be installed."""
+    """Return whether the open kernel module is loaded or reported as installed."""
     flavour = text(told(facts, "nvidia.ko"), "flavour")
     return flavour == "open" or (flavour is None and heard(facts, "open-module-named"))
 
 
 def whole(said_: str | None, base: int = 10) -> int:
-    """Return a number that a message has, 0 where it is none."""
+    """Return a number from a message, or 0."""
     try:
         return int(said_ or "", base)
     except ValueError:
@@ -237,7 +237,7 @@ def whole(said_: str | None, base: int = 10) -> int:
 
 
 def secure(facts: Facts) -> bool | None:
-    """Return whether Secure Boot is on, or the kernel locked down as it then is; None where nobody said."""
+    """Return whether Secure Boot is on, or the kernel locked down as it is then; None if unknown."""
     kernel = told(facts, "linux-kernel")
     if text(kernel, "lockdown") in LOCKED:
         return True

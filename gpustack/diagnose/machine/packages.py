@@ -1,4 +1,4 @@
-"""What is installed or asked for: packages of the Pythons, and what a program is meant to run on."""
+"""What is installed or requested: Python packages, CUDA libraries, and the device that a program should use."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ ABSENT, CHOSEN = "nvidia-absent-said", "cpu-meant-said"
 
 
 def none_here(facts: Facts) -> bool:
-    """Return whether the machine is said to have no GPU, and nothing shows one."""
+    """Return whether the text says that the machine has no GPU and nothing shows one."""
     return heard(facts, ABSENT) and not nvidia_here(facts)
 
 
 def on_cpu(facts: Facts) -> bool:
-    """Return whether the processor is to be used, by choice or because there is no GPU."""
+    """Return whether the program is meant to run on the CPU, by choice or because there is no GPU."""
     return heard(facts, CHOSEN) or none_here(facts)
 
 
@@ -64,7 +64,7 @@ MAJOR = re.compile(r"\.so\.(\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A library that was not found: which it is, the CUDA majors whose builds want this name, and who asked."""
+    """A library that was not found: its name, the CUDA majors whose builds use that name, and what looked for it."""
 
     soname: str
     library: str
@@ -76,7 +76,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
-    """A sign that libraries of a CUDA major are on the machine. ``sure`` is false where a person named a version."""
+    """A sign of libraries of one CUDA major on the machine; ``sure`` is false if only a person named the version."""
 
     major: int
     what: str
@@ -84,9 +84,13 @@ class Here:
     sure: bool = True
     cuda: CudaVersion | None = None
 
+    def __str__(self) -> str:
+        what = self.what.rpartition("/")[2]
+        return what if "CUDA" in what else f"{what} (CUDA {self.major})"
+
 
 def missing(facts: Facts, matrix: Matrix) -> tuple[Missing, ...]:
-    """Return the libraries of CUDA and cuDNN that were not found, each once; none where there is no GPU."""
+    """Return the CUDA and cuDNN libraries that were not found, each once; none if there is no GPU."""
     if none_here(facts):
         return ()
     found: dict[str, Missing] = {}
@@ -112,13 +116,13 @@ def missing(facts: Facts, matrix: Matrix) -> tuple[Missing, ...]:
 
 
 def cuda_here(facts: Facts, matrix: Matrix) -> tuple[Here, ...]:
-    """Return the signs of CUDA majors on this machine, the surest first; the driver's own version is none."""
+    """Return the signs of CUDA majors on this machine, the surest first; the driver's version is not one."""
     found = [*_files(facts, matrix), *_toolkits(facts), *_builds(facts), *_wheels(facts)]
     return tuple(sorted(found, key=lambda one: not one.sure))
 
 
 def cudnn_here(facts: Facts) -> tuple[tuple[str, Because], ...]:
-    """Return the versions of cuDNN on this machine, or what is known of them, each with its ground."""
+    """Return the cuDNN versions on this machine, each with its evidence."""
     found = [(copy.version, because_of(facts, CUDNN, copy, "version")) for copy in copies(facts, CUDNN) if copy.version]
     found += [
         (message.values["path"].partition(".so.")[2], because_said(message))
@@ -139,7 +143,7 @@ def cudnn_here(facts: Facts) -> tuple[tuple[str, Because], ...]:
 
 
 def install(facts: Facts, matrix: Matrix, major: int | None, *sonames: str) -> Fix:
-    """Return how to get the libraries of a CUDA major, and how the loader finds them."""
+    """Return how to install the libraries of a CUDA major so that the loader finds them."""
     wheels = [wheel for name in sonames for wheel in libraries.wheel_of_soname(matrix, name, major)]
     names = tuple(pinned(one, facts, matrix) for one in dict.fromkeys(wheels))
     library = sonames[0].partition(".so")[0] if sonames else ""
@@ -159,7 +163,7 @@ def install(facts: Facts, matrix: Matrix, major: int | None, *sonames: str) -> F
 
 
 def _release(facts: Facts, matrix: Matrix, major: int) -> str | None:
-    """Return the newest toolkit of a CUDA major that the driver runs without limits, else the newest at all."""
+    """Return the newest toolkit of a CUDA major that the driver fully supports, else the newest of all."""
     driver = driver_release(facts)
     held = [one for one in toolkits.releases(matrix) if one.cuda.major == major]
     fitting = [one for one in held if driver and one.driver and one.driver <= driver] or held
@@ -181,7 +185,7 @@ def _asker(message: Message, facts: Facts) -> str | None:
 
 
 def of_tensorflow_1(message: Message, facts: Facts) -> bool:
-    """Return whether an import ended at a name that TensorFlow 1 was linked to, and no other program is mentioned."""
+    """Return whether an import failed for a library that TensorFlow 1 links to, with no other program named."""
     soname = message.values.get("soname", "")
     cuda, named = cuda_named(soname), soname_library(soname)
     linked = (cuda is not None and named is not None and named[0] == "cublas" and cuda in LINKED) or (
@@ -242,7 +246,7 @@ def onnxruntime_version(facts: Facts) -> str | None:
 
 
 def plain_version(facts: Facts, component: str) -> str | None:
-    """Return the version of a component where it begins like one, so that rows can be asked for it."""
+    """Return the version of a component if it looks like one, so that it can be looked up in the matrix."""
     found = version(facts, component)
     return found if found and VERSION.match(found) else None
 
@@ -252,7 +256,7 @@ JAX = frozenset({"jaxlib"})
 
 
 def pythons_of(matrix: Matrix, package: str, version: str) -> tuple[str, ...]:
-    """Return the Pythons with a wheel of this release, oldest first; empty where no row knows it."""
+    """Return the Pythons with a wheel of this release, oldest first; empty if the matrix lacks it."""
     if not is_version(version):
         return ()
     return next((pythons for release, pythons in _releases(matrix, package) if _same(release, version)), ())
@@ -281,5 +285,5 @@ def _releases(matrix: Matrix, package: str) -> Iterator[tuple[str, tuple[str, ..
 
 
 def _same(release: str, version: str) -> bool:
-    """Return whether a version is this release; a release of two numbers stands for all of its patches."""
+    """Return whether a version is of this release; a release with two numbers covers all its patches."""
     return release == version or (release.count(".") == 1 and minor(version) == release)

@@ -35,7 +35,7 @@ def refused(facts: Facts) -> Iterator[tuple[str, bool]]:
 
 @once
 def withheld(facts: Facts) -> bool:
-    """Tell whether a scheduler gave this process no GPU: the driver answers and counts none, and their nodes are shut.
+    """Return whether a scheduler gave this process no GPU: the driver counts none, and their nodes are closed.
 
     Rules about devices, as control groups have them, refuse whatever the mode is; the driver's own node stays open.
     """

@@ -14,6 +14,7 @@ from gpustack.diagnose.requirements import records
 from gpustack.diagnose.requirements.records import Pair, pairs
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import NAME, Command, sh, step
+from gpustack.model.facts import product
 from gpustack.model.report import Because, Confidence, Contract, Finding, Fix, Kept, Purpose, Severity
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _name(contract: Contract, facts: Facts, matrix: Matrix) -> str:
     if contract.from_ != "gpu":
         several = table(told(facts, "onnxruntime"), "distributions") if contract.from_ == "onnxruntime" else {}
         called = next((name for name in several if name.endswith("-gpu")), contract.from_)
-        return f"{called} {version(facts, contract.from_) or ''}".strip()
+        return f"{product(called)} {version(facts, contract.from_) or ''}".strip()
     names: dict[str, bool] = {}
     for gpu in gpus(facts):
         arch = matrix.arch(gpu.capability) if gpu.capability else None

@@ -1,7 +1,7 @@
-"""GPUs that one list has and another lacks: on the bus, in the kernel module, in NVML, in CUDA, in the kernel's log.
+"""GPUs that one list has and another lacks: the bus, the kernel module, NVML, CUDA, the kernel's log.
 
 What hides a GPU on purpose is accounted for: virtual machines, excluded GPUs, containers, CUDA_VISIBLE_DEVICES, MIG and
-the compute mode. Where nothing says whether it was hidden, the requirement is unknown and no finding.
+the compute mode. If a GPU may have been hidden, the requirement is unknown and yields no finding.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENDS["nodes"] = "nvidia.ko"
 
 
 def far(machine: Machine) -> Iterator[Outcome]:
-    """Yield each GPU that has no network card near it, where another has one: by switch, and by processor."""
+    """Yield each GPU without a network card below its switch or at its processor, if other GPUs have one there."""
     ports = [one for one in machine.subjects("infiniband") if text(one.held, "state") == "ACTIVE"]
     slots = machine.subjects("pci-display")
     if not ports or not machine.is_of(ports[0], DATA_CENTRE):
@@ -69,7 +69,7 @@ def far(machine: Machine) -> Iterator[Outcome]:
 
 
 def missing(machine: Machine) -> Iterator[Outcome]:
-    """Yield each GPU that a row expects in a list and that is not in it."""
+    """Yield each GPU that a row expects in a list which lacks it."""
     facts = machine.facts
     if from_text(facts) or on_windows(facts):
         return  # a text need not name every GPU, and in WSL none is on the bus
@@ -85,7 +85,7 @@ def missing(machine: Machine) -> Iterator[Outcome]:
 
 
 def _listed(name: str, facts: Facts) -> frozenset[str] | None:
-    """Return the addresses of a list, or None where nobody asked or it says nothing."""
+    """Return the addresses in a list, or None if it was not read or is empty."""
     if name == "bus":
         seen = facts.find("pci-display")
         real = (copy for copy in ours(facts) if not flag(copy.facts, "virtual_function"))
@@ -95,9 +95,12 @@ def _listed(name: str, facts: Facts) -> frozenset[str] | None:
         return frozenset(pci for one in known if (pci := text(one, "pci"))) or None
     if name == "nodes":
         nodes = items(told(facts, "nvidia.ko"), "nodes")
-        closed = {text(one, "path") for one in nodes if not (flag(one, "exists") and flag(one, "readable"))}
+        opened = {text(one, "path") for one in nodes if flag(one, "exists") and flag(one, "readable")}
         minors = {gpu.mark: number(gpu.copy.facts, "minor") for gpu in gpus(facts)}
-        return frozenset(pci for pci, minor in minors.items() if f"/dev/nvidia{minor}" not in closed) or None
+        return (
+            frozenset(pci for pci, minor in minors.items() if f"/dev/nvidia{minor}" in opened | {"/dev/nvidiaNone"})
+            or None
+        )
     if name == "failed":
         lines = texts(told(facts, "kernel-log"), "nvrm")
         return frozenset(found[1].lower() for line in lines if (found := STARTS.search(line)))
@@ -105,13 +108,13 @@ def _listed(name: str, facts: Facts) -> frozenset[str] | None:
 
 
 def _in_nvml(facts: Facts) -> frozenset[str] | None:
-    """Return what NVML lists, where it works and lists any; that it lists none has a finding of its own."""
+    """Return what NVML lists if it works; that it lists no GPU at all has its own finding."""
     listed = frozenset(pci for gpu in gpus(facts) if (pci := text(gpu.copy.facts, "pci")))
     return listed if listed and number(told(facts, "nvml"), "code") == 0 else None
 
 
 def _in_cuda(facts: Facts) -> frozenset[str] | None:
-    """Return what CUDA lists, where it starts."""
+    """Return what CUDA lists if it starts."""
     libcuda = told(facts, "libcuda")
     devices = items(libcuda, "devices")
     asked = number(libcuda, "cu_init") == 0 and isinstance(at(libcuda, "devices"), tuple)
@@ -146,7 +149,7 @@ def _outcome(row: Count, pci: str, lists: dict[str, frozenset[str] | None], mach
 
 
 def _hidden(row: Count, pci: str, facts: Facts) -> str | None:
-    """Return what may hide a GPU from a list on purpose, or None where nothing does."""
+    """Return what may hide a GPU from a list on purpose, or None."""
     if row.among == "nodes":
         return None  # who lists a GPU has opened it
     if row.among == "cuda":
@@ -168,7 +171,7 @@ def _hidden(row: Count, pci: str, facts: Facts) -> str | None:
 
 
 def _given(minor: int | None, facts: Facts) -> bool:
-    """Return whether a container has the device node of a GPU, which it has of those that it was given."""
+    """Return whether a container has the device node of a GPU, as it has for each GPU passed to it."""
     nodes = items(told(facts, "nvidia.ko"), "nodes")
     return minor is not None and any(
         text(node, "path") == f"/dev/nvidia{minor}" and flag(node, "exists") and flag(node, "readable")

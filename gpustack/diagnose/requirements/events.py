@@ -1,4 +1,4 @@
-"""Xids of the kernel's log that no rule speaks of, each as NVIDIA's catalogue weighs it."""
+"""Xids in the kernel's log that no rule covers, weighed as in NVIDIA's catalogue."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ WEIGHTS = {
 }
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 FATAL = re.compile("fatal", re.IGNORECASE)  # "Non-fatal, Link 32 …" does not begin with it
-BOARD = frozenset({"hw", "pcie"})  # layers of Xids that are a fault even where the catalogue names no action
+BOARD = frozenset({"hw", "pcie"})  # layers of Xids that are a fault even where the catalogue asks for no action now
 RECOVERED = 0  # what NVML answers where no recovery is asked for
 
 
 def logged(machine: Machine) -> Iterator[Outcome]:
-    """Yield what the kernel's log says of this start and of earlier ones."""
+    """Yield what the kernel's log shows for this boot and earlier ones."""
     yield from _now(machine)
     yield from _before(machine)
     yield from _switches(machine)
 
 
 def _before(machine: Machine) -> Iterator[Outcome]:
-    """Yield each Xid of a board that came in more than one start of the machine: what comes back is no accident."""
+    """Yield each hardware Xid that occurred in more than one boot: a fault that returns is no accident."""
     earlier = items(told(machine.facts, "kernel-log"), "earlier_xids")
     if not earlier:
         return
@@ -60,7 +60,7 @@ def _before(machine: Machine) -> Iterator[Outcome]:
 
 
 def _switches(machine: Machine) -> Iterator[Outcome]:
-    """Yield the errors that NVSwitches logged (SXids), once for each switch: fatal ones end the work of all GPUs."""
+    """Yield the errors that NVSwitches logged (SXids), once for each switch; fatal ones stop all GPUs."""
     found: dict[str, list[tuple[int, str]]] = {}
     for one in items(told(machine.facts, "kernel-log"), "sxids"):
         found.setdefault(text(one, "pci") or "", []).append((number(one, "code") or 0, text(one, "text") or ""))
@@ -85,7 +85,7 @@ def _switches(machine: Machine) -> Iterator[Outcome]:
 
 
 def _now(machine: Machine) -> Iterator[Outcome]:
-    """Yield each Xid of this start that asks for more than nothing, once for each GPU, with how often it came."""
+    """Yield each Xid of this boot that requires action, once for each GPU, with the number of times it occurred."""
     times: dict[tuple[str, int], int] = {}
     for chain in chains(machine.facts):
         if chain.lead not in JUDGED:
@@ -102,8 +102,8 @@ def _now(machine: Machine) -> Iterator[Outcome]:
 
 
 def _weight(xid: Number, gpu: Subject | None) -> Severity | None:
-    """Return how much an Xid weighs: less where the driver says that the GPU needs no recovery now."""
-    if xid.bucket is None:
+    """Return the severity of an Xid, which is lower if the driver says that the GPU needs no recovery now."""
+    if xid.bucket in {None, "IGNORE"}:
         return Severity.WARNING if xid.whose in BOARD else None
     weight = WEIGHTS.get(xid.bucket)
     recovered = gpu is not None and gpu.held.get("recovery_action") == RECOVERED

@@ -1,4 +1,4 @@
-"""The contracts of what is built on a framework: servers and extensions with PyTorch, with the GPUs and the driver."""
+"""What servers and extensions require of PyTorch, the GPUs and the driver."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DISTRIBUTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """One extension in one Python; ``asked`` where somebody asks about it rather than having it."""
+    """One extension in one Python; ``asked`` if it is asked about rather than installed."""
 
     component: str
     version: str
@@ -53,7 +53,7 @@ class Copy:
 
 
 def extension_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return the contracts of every extension whose release is known."""
+    """Return the requirements of every extension whose release is known."""
     for copy in _installed(facts):
         frameworks = [one for one in builds(facts) if one.component == "pytorch"]
         torch_ = next((one for one in frameworks if one.copy.environment == copy.environment), None)
@@ -70,7 +70,7 @@ def extension_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _installed(facts: Facts) -> Iterator[Copy]:
-    """Return the extensions, as components of their own or in a list of distributions, each once in a Python."""
+    """Return the extensions, from components or lists of distributions, each once for each Python."""
     found: dict[tuple[str, str | None], Copy] = {}
     for component in dict.fromkeys((*DISTRIBUTIONS.values(), "tgi", "triton-inference-server")):
         for one in copies(facts, component):
@@ -86,7 +86,7 @@ def _installed(facts: Facts) -> Iterator[Copy]:
 
 
 def _torch(copy: Copy, build: Build, matrix: Matrix) -> Iterator[Fit]:
-    """Return how an extension goes with the PyTorch beside it; one of a vendor's own making is pinned by nothing."""
+    """Return whether an extension fits the PyTorch beside it; a vendor's own build satisfies any pin."""
     version = build.copy.version or ""
     found, parsed = f"torch {version}", ranges.version_of(version)
     own = parsed is None or parsed.is_prerelease or "nv" in (parsed.local or "")
@@ -134,7 +134,7 @@ def _bitsandbytes(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
 
 
 def _binary(copy: Copy, build: Build, matrix: Matrix) -> Iterator[Fit]:
-    """Return whether bitsandbytes brings a library for the CUDA of the PyTorch beside it."""
+    """Return whether bitsandbytes has a library for the CUDA version of the PyTorch beside it."""
     known = training.bitsandbytes_of(matrix, copy.version) if copy.component == "bitsandbytes" else None
     if known and build.cuda and build.accelerator == "cuda" and known.cudas:
         kept = Kept.OK if build.cuda in known.cudas else Kept.LIMITED if known.serves(build.cuda) else Kept.BROKEN
@@ -144,7 +144,7 @@ def _binary(copy: Copy, build: Build, matrix: Matrix) -> Iterator[Fit]:
 
 
 def _flash(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
-    """Return the PyTorch minors with a ready wheel; for any other pip compiles it, which works where nvcc is."""
+    """Return the PyTorch minors that have a prebuilt wheel; for others pip compiles it, which needs nvcc."""
     known = training.flash_wheels_of(matrix, copy.version)
     if known:
         oldest, newest = known.torches[0], known.torches[-1]
@@ -159,7 +159,7 @@ def _torchvision(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
 
 
 def _torchaudio(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
-    """Return the PyTorch of a torchaudio; its last release goes with later ones too, so that others may be well."""
+    """Return the PyTorch of a torchaudio; its last release also works with later ones, so others may be fine."""
     known = torch.torch_for_torchaudio(matrix, copy.version)
     if known:
         yield ranges.VersionRange.parse(f"=={known.torch}"), known.row, Kept.UNKNOWN
@@ -185,7 +185,7 @@ PINS: Mapping[str, Callable[[Copy, Build, Matrix], Iterator[Pin]]] = {
 
 
 def _cuda(copy: Copy, matrix: Matrix) -> CudaVersion | None:
-    """Return the CUDA of the PyTorch that an extension brings along, where it is not here yet."""
+    """Return the CUDA version of the PyTorch that an extension would install."""
     if copy.component == "vllm":
         known = serving.vllm_of(matrix, copy.version)
         return known.cuda if known else None
@@ -194,7 +194,7 @@ def _cuda(copy: Copy, matrix: Matrix) -> CudaVersion | None:
 
 
 def _floors(copy: Copy, gpu: ComputeCapability, build: Build | None, matrix: Matrix) -> Iterator[Fit]:
-    """Return how an extension goes with a GPU: all of it, or parts of it, run from a compute capability on."""
+    """Return whether an extension, or parts of it, supports a GPU by its compute capability."""
     floor = serving.vllm_floor(matrix, copy.version) if copy.component == "vllm" else None
     if floor:
         yield floor_fit(gpu, floor.capability, floor.row)
@@ -205,7 +205,7 @@ def _floors(copy: Copy, gpu: ComputeCapability, build: Build | None, matrix: Mat
 
 
 def _code(copy: Copy, gpu: ComputeCapability, build: Build | None, matrix: Matrix) -> Iterator[Fit]:
-    """Return how the GPU code of a server, or of the library that bitsandbytes picks for this PyTorch, fits a GPU."""
+    """Return whether a server, or the library that bitsandbytes picks for this PyTorch, has code for a GPU."""
     known = serving.release_of(matrix, copy.component, copy.version)
     archs, row = (known.archs, known.row) if known else ((), None)
     if copy.component == "bitsandbytes" and build and build.cuda:
@@ -220,7 +220,7 @@ def _code(copy: Copy, gpu: ComputeCapability, build: Build | None, matrix: Matri
 
 
 def combination_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return each pair of versions that is known to fail, whatever else is so."""
+    """Return each pair of versions that is known to fail."""
     versions = versions_of(facts)
     for one in known_bad.matching(matrix, versions, architecture=facts.host.machine) if len(versions) > 1 else ():
         certain = not one.when and one.effect.value in GRAVE and one.proof is known_bad.Proof.PROJECT

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import DRIVER, capabilities, driver_cuda, driver_release, on_windows
+from gpustack.diagnose.machine.inventory import DRIVER, driver_cuda, driver_release, on_windows
 from gpustack.diagnose.machine.values import copies, text, version
 from gpustack.matrix.subjects import drivers, toolkits
 from gpustack.matrix.subjects.ranges import is_version
@@ -118,23 +118,6 @@ def by_ptx(build: Build, gpu: ComputeCapability) -> bool:
     """Return whether the build has PTX but no machine code for a GPU."""
     fitting = {arch.kind for arch in build.archs if arch.runs_on(gpu)}
     return "compute" in fitting and "sm" not in fitting
-
-
-def usable_tags(torch: str, facts: Facts, matrix: Matrix, *kept: Kept) -> tuple[str, ...]:
-    """Return the builds of this minor release of PyTorch that have code for these GPUs and fit the driver like this.
-
-    Newest CUDA first for builds that fit natively; where a driver runs them with limits, oldest first.
-    """
-    here = capabilities(facts)
-    fitting = [
-        (build, driver_fit(build.cuda, facts, matrix).kept)
-        for build in matrix.torch_builds
-        if build.torch == torch
-        and all(any(arch.kind == "sm" and arch.runs_on(gpu) for arch in build.archs) for gpu in here)
-    ]
-    native = [build.tag for build, how in fitting if how is Kept.OK and how in kept]
-    limited = [build.tag for build, how in fitting if how is Kept.LIMITED and how in kept]
-    return (*reversed(native), *limited)
 
 
 def _name(arch: CodeArch) -> str:

@@ -1,4 +1,4 @@
-"""The frameworks' contracts: each build with the driver, with the GPUs and with the libraries it was made for."""
+"""What each framework's build requires of the driver, the GPUs and the libraries that it was built with."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ AT_WORK = ("ran-on-gpu", "cuda-available-true")  # what programs print that reac
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return the contracts of every framework that is installed."""
+    """Return the requirements of every installed framework."""
     for build in (*builds(facts), *_tensorflows(facts, matrix)):
         where = build.copy.environment
         edges = [*_gpus(build, facts, matrix)]
@@ -63,23 +63,25 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _seen_at_work(build: Build, facts: Facts) -> Kept:
-    """Return what a misfit with driver or GPU is: nobody's harm where the build ran, unknown where it was guessed."""
+    """Return the status of a misfit with driver or GPU: limited if the build ran, unknown if it was guessed."""
     if build.ran_on_gpu or (from_text(facts) and (heard(facts, *AT_WORK) or flag(build.copy.facts, "available"))):
         return Kept.LIMITED
     return Kept.UNKNOWN if from_text(facts) and text(build.copy.facts, "build_from") is not None else Kept.BROKEN
 
 
 def _tensorflows(facts: Facts, matrix: Matrix) -> Iterator[Build]:
-    """Return the copies of TensorFlow whose release is known, as builds; none where it uses no GPU at all."""
+    """Return the TensorFlow copies whose release is known, as builds; none if it cannot use a GPU here."""
     for copy in copies(facts, "tensorflow"):
         known = frameworks.tensorflow_of(matrix, copy.version or "") if release(copy) else None
         built_for = text(copy.facts, "accelerator") or "cuda"
         if known and built_for == "cuda" and not _no_windows(copy.version or "", facts, matrix):
             yield Build(component="tensorflow", copy=copy, accelerator="cuda", cuda=known.cuda, archs=known.archs)
+        elif known and asked(copy) and built_for == "cpu":
+            yield Build(component="tensorflow", copy=copy, accelerator="cpu", cuda=None, archs=())
 
 
 def _gpus(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how a build goes with each kind of GPU: by its code, or by the maker that it is for."""
+    """Return whether a build supports each kind of GPU, by its code or by the vendor that it is built for."""
     where = build.copy.environment
     for gpu in capabilities(facts):
         if build.accelerator == "cuda" and build.component in {"pytorch", "tensorflow"}:
@@ -103,7 +105,7 @@ def _gpus(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _intel(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how a PyTorch goes with an Intel GPU that somebody asks about: a build for XPU is what runs on it."""
+    """Return whether a PyTorch supports the Intel GPU that is asked about; only XPU builds do."""
     if build.accelerator is None or not any(map(asked, copies(facts, "intel-gpu"))):
         return
     known = amd_intel.xpu_build_of(matrix, build.copy.version or "")
@@ -118,7 +120,7 @@ def _intel(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _amd(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how a PyTorch goes with AMD's GPUs, where no NVIDIA GPU is here as well."""
+    """Return whether a PyTorch supports AMD's GPUs, if there is no NVIDIA GPU as well."""
     targets = [name for copy in copies(facts, "amd-gpu") if (name := text(copy.facts, "gfx"))]
     if capabilities(facts) or build.accelerator is None:
         return
@@ -141,7 +143,7 @@ def _amd(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _otherwise(facts: Facts, gfx: str, archs: tuple[str, ...]) -> Kept:
-    """Tell what becomes of a GPU without code: it may be taken for a relative, or be beside the one that computes."""
+    """Return the status for a GPU without code: it may run as a relative, or another GPU may compute."""
     if amd.override(facts) in archs:
         return Kept.LIMITED
     beside = any(one.gfx in archs for one in amd.computing(facts))
@@ -149,7 +151,7 @@ def _otherwise(facts: Facts, gfx: str, archs: tuple[str, ...]) -> Kept:
 
 
 def _too_old(build: Build, gpu: ComputeCapability, matrix: Matrix) -> Fit | None:
-    """Give that a build whose code was not read cannot have any for a GPU: its CUDA makes none, and its like no PTX."""
+    """Return that a build whose code is unknown has none for a GPU: its CUDA cannot, and such builds have no PTX."""
     arch, cuda = matrix.arch(gpu), build.cuda
     if arch is None or cuda is None:
         return None
@@ -167,7 +169,7 @@ def _too_old(build: Build, gpu: ComputeCapability, matrix: Matrix) -> Fit | None
 
 
 def _ort_gpu(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix) -> Iterator[Fit]:
-    """Return how the wheel of the package index goes with a GPU; nothing where its code was not read."""
+    """Return whether the wheel on the package index supports a GPU; nothing if its code is unknown."""
     known = frameworks.onnxruntime_of(matrix, build.copy.version or "") if _known(build) else None
     of_index = text(build.copy.facts, "package") == "onnxruntime-gpu" and facts.host.machine in {None, "x86_64"}
     if known and known.archs and (of_index or asked(build.copy)):
@@ -175,7 +177,7 @@ def _ort_gpu(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix)
 
 
 def _jax_gpu(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Fit]:
-    """Return how JAX goes with the GPUs: its lowest one, and the code inside; nothing where its row states neither."""
+    """Return whether JAX supports the GPUs, by its minimum and its code; nothing if its row states neither."""
     known = (
         frameworks.jax_build(matrix, build.copy.version or "", build.cuda.major)
         if build.cuda and _known(build)
@@ -189,7 +191,7 @@ def _jax_gpu(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Fit]:
 
 
 def _libraries(build: Build, facts: Facts) -> Iterator[Contract]:
-    """Return how the libraries that a framework uses go with those it was built with: the same minor or newer."""
+    """Return whether the libraries in use are at least the minor versions that a framework was built with."""
     for library, component, wheel in LIBRARIES:
         one, wanted = used(build, library, component, facts), pinned(build, wheel)
         copy = copy_at(one.path, component, facts) if one else None
@@ -204,7 +206,7 @@ def _libraries(build: Build, facts: Facts) -> Iterator[Contract]:
 
 
 def _named(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how a build goes with the cuDNN that somebody says is in use."""
+    """Return whether a build fits the cuDNN that the text says is in use."""
     for found in spoken(facts, "cudnn") if build.accelerator == "cuda" and _known(build) else ():
         fit = _cudnn_fit(build, found, matrix)
         if fit:
@@ -224,7 +226,7 @@ def _cudnn_fit(build: Build, found: str, matrix: Matrix) -> Fit | None:
 
 
 def _cudnn(build: Build, matrix: Matrix) -> tuple[str | None, Row | None]:
-    """Return the cuDNN that a build was made with, or the range that it takes, and the row that says so."""
+    """Return the cuDNN version or range of a build, and the row that states it."""
     version, own = build.copy.version or "", numbers(text(build.copy.facts, "cudnn"))
     if build.component == "pytorch" and len(own) > 1:
         return f">={own[0]}.{own[1]},<{own[0] + 1}", None  # what it says itself goes before a row
@@ -246,7 +248,7 @@ def _known(build: Build) -> bool:
 
 
 def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return that a TensorFlow uses no GPU on the Windows that is here."""
+    """Return that a TensorFlow cannot use a GPU on this Windows."""
     for copy in copies(facts, "tensorflow"):
         if release(copy) and _no_windows(copy.version or "", facts, matrix):
             known = frameworks.tensorflow_of(matrix, copy.version or "")
@@ -257,6 +259,6 @@ def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _no_windows(version: str, facts: Facts, matrix: Matrix) -> bool:
-    """Return whether this TensorFlow uses no GPU on the Windows that is here; WSL is Linux."""
+    """Return whether this TensorFlow cannot use a GPU on this Windows; WSL counts as Linux."""
     native = on_windows(facts) and not facts.host.wsl
     return native and frameworks.tensorflow_gpu_on(matrix, version, "windows") is False

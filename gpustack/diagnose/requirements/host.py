@@ -1,4 +1,4 @@
-"""What GPU, kernel, kernel module and driver need of each other."""
+"""What GPU, kernel, kernel module and driver require of each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def kernel_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return the contracts with the running kernel."""
+    """Return the requirements on the running kernel."""
     running = kernel_of(facts)
     if not running:
         return
@@ -56,7 +56,7 @@ def _headers(running: str, facts: Facts) -> Iterator[Contract]:
 
 
 def _reach(running: str, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether a driver that is not in memory can be built for this kernel; nothing where no row speaks of it."""
+    """Return whether a driver that is not loaded can be built for this kernel; nothing if no row states it."""
     release = driver_release(facts)
     plain = numbers(running.partition("-")[0])
     if release is None or not plain or loaded(facts, "nvidia.ko"):
@@ -80,7 +80,7 @@ MODULES = ("nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko", "nvidia-peerme
 
 
 def driver_draw(facts: Facts, _matrix: Matrix) -> Iterator[Contract]:
-    """Return how modules and libraries go with nvidia.ko."""
+    """Return whether modules and libraries are of nvidia.ko's release."""
     loaded = loaded_release(facts)
     if loaded is None:
         return
@@ -97,10 +97,10 @@ def driver_draw(facts: Facts, _matrix: Matrix) -> Iterator[Contract]:
 
 
 class Kind(NamedTuple):
-    """GPUs of one architecture, by its first word; ``product`` is the name of one that is merely asked about.
+    """GPUs of one architecture, by its first word; ``product`` names one that is only asked about.
 
-    ``chip`` is the compute capability where that is known: Blackwell Ultra is younger than Blackwell. ``listed``: the
-    driver runs one, whatever rows say.
+    ``chip`` is the compute capability if known, since Blackwell Ultra is newer than Blackwell. ``listed``: the driver
+    runs one, whatever rows say.
     """
 
     arch: str
@@ -110,7 +110,7 @@ class Kind(NamedTuple):
 
 
 def gpu_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how the GPUs go with driver and module, one contract a kind; Jetsons have drivers of their own."""
+    """Return whether driver and module support the GPUs, once for each kind; Jetsons have their own drivers."""
     release = loaded_release(facts) or (driver_release(facts) if not ours(facts) else None)
     branch = _branch(release, facts, matrix)
     flavour = text(told(facts, "nvidia.ko"), "flavour")
@@ -130,7 +130,7 @@ def gpu_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _kinds(facts: Facts, matrix: Matrix) -> Iterator[Kind]:
-    """Return the kinds of GPUs, of those on the bus and of those that the driver lists; a listed one is known to it."""
+    """Return the kinds of GPUs, on the bus and listed by the driver, which knows those that it lists."""
     for copy in ours(facts):
         arch = arch_on_bus(copy, matrix)
         if arch:
@@ -144,14 +144,14 @@ def _kinds(facts: Facts, matrix: Matrix) -> Iterator[Kind]:
 
 
 def _branch(release: DriverRelease | None, facts: Facts, matrix: Matrix) -> int | None:
-    """Return the branch of the driver; that of Windows is numbered otherwise and has a row of which it is."""
+    """Return the branch of the driver; for Windows' own numbers a row gives the branch."""
     on_host = windows_release(facts)
     known = drivers.for_windows(matrix, on_host.branch) if on_host else None
     return known.number if known else release.branch if release and not on_windows(facts) else None
 
 
 def _branches(kinds: Sequence[Kind], branch: int, matrix: Matrix) -> Iterator[Contract]:
-    """Return how GPUs of one architecture go with the driver: each chip by its own row where that states more."""
+    """Return whether the driver supports GPUs of one architecture, by the chip's own row if it states more."""
     span = matrix.span(kinds[0].arch)
     for chip in dict.fromkeys(kind.chip for kind in kinds if kind.chip) or (None,):
         first, last, row = (span.first or 0, span.last, span.row) if span else (0, None, None)
@@ -167,7 +167,7 @@ def _branches(kinds: Sequence[Kind], branch: int, matrix: Matrix) -> Iterator[Co
 
 
 def _listed(product: str, release: DriverRelease, matrix: Matrix) -> Iterator[Contract]:
-    """Return that a driver is older than the first that lists the product: it may know the chip all the same."""
+    """Return that a driver is older than the first that lists the product; it may still support the chip."""
     since = drivers.listed_since(matrix, product)
     if since and release < since.driver:
         needs = f"driver {since.driver} or newer to be listed"
@@ -176,7 +176,7 @@ def _listed(product: str, release: DriverRelease, matrix: Matrix) -> Iterator[Co
 
 
 def _offered(branch: int, matrix: Matrix) -> Contract:
-    """Return whether a driver branch has an open kernel module at all."""
+    """Return whether a driver branch includes an open kernel module."""
     row = min((one for one in matrix.flavours if one.first), key=lambda one: one.first or 0)
     kept = Kept.OK if branch >= (row.first or 0) else Kept.BROKEN
     needs = f"a driver of branch {row.first} or newer, the first with an open kernel module"

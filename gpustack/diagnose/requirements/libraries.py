@@ -1,4 +1,4 @@
-"""What runtimes, libraries and compilers need of the driver and of each other."""
+"""What runtimes, libraries and compilers require of the driver and of each other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def runtime_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return the contracts of the toolkit in use and of cuda-bindings."""
+    """Return the requirements of the toolkit in use and of cuda-bindings."""
     for copy in copies(facts, "cuda-toolkit"):
         cuda = CudaVersion.parse(copy.version)
         if cuda and copy.version and (flag(copy.facts, "in_use") or asked(copy)):
@@ -37,7 +37,7 @@ def runtime_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _toolkit(copy: Instance, to: str, kind: str, fit: Fit) -> Contract:
-    """Return what a toolkit needs; one that is merely here hurts only who compiles, so that a misfit limits it."""
+    """Return what a toolkit requires; if it is merely installed, a misfit affects only builds, so it is limited."""
     lighter = fit.kept is Kept.BROKEN and not asked(copy)
     return edge("cuda-toolkit", to, kind, replace(fit, kept=Kept.LIMITED) if lighter else fit)
 
@@ -66,7 +66,7 @@ def _target_fit(cuda: CudaVersion, gpu: ComputeCapability, matrix: Matrix) -> Fi
 
 
 def _host_compilers(cuda: str, facts: Facts, matrix: Matrix) -> Iterator[tuple[str, str, Fit]]:
-    """Yield whether nvcc takes the GCC and the Clang that are here; only their major counts."""
+    """Yield whether nvcc accepts the installed GCC and Clang; only the major version counts."""
     row = toolkits.compilers_of(matrix, ".".join(map(str, numbers(cuda))))
     if row is None:
         return
@@ -96,7 +96,7 @@ BEST = (Kept.OK, Kept.LIMITED, Kept.UNKNOWN, Kept.BROKEN)
 
 
 def library_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return the contracts of the copies that belong to a Python or are asked about; others may serve nobody."""
+    """Return the requirements of copies that belong to a Python or are asked about; others may be unused."""
     for copy in copies(facts, "cudnn"):
         if (copy.environment or asked(copy)) and release(copy):
             yield from _cudnn(copy, facts, matrix)
@@ -142,7 +142,7 @@ def _nccl(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _left_behind(oldest: CudaVersion, facts: Facts, matrix: Matrix, row: Row) -> Iterator[Contract]:
-    """Return that a NCCL whose code was not read has none for a GPU: every CUDA that it was built with had left it."""
+    """Return that a NCCL whose code is unknown has none for a GPU: each CUDA it was built with had dropped it."""
     for gpu in capabilities(facts):
         arch = matrix.arch(gpu)
         if arch and arch.last_toolkit and arch.last_toolkit < oldest:
@@ -164,7 +164,7 @@ def _tensorrt(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract
 
 
 def _tensorrt_driver(copy: Instance, known: TensorrtRelease, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Give how TensorRT goes with the driver: by the drivers that it names, else as the CUDA it was built with does."""
+    """Return whether TensorRT fits the driver, by the drivers it names, else by the CUDA it was built with."""
     tagged = number(copy.facts, "cuda_major")
     stated = [one for one in libraries.tensorrt_drivers(matrix, copy.version or "") if tagged in {None, one.cuda}]
     if stated:
@@ -177,7 +177,7 @@ def _tensorrt_driver(copy: Instance, known: TensorrtRelease, facts: Facts, matri
 
 
 def _driver(component: str, floors: Mapping[str, DriverRelease], facts: Facts, row: Row) -> Iterator[Contract]:
-    """Return how a library goes with the driver: there is a build for one of these CUDA versions that runs on it."""
+    """Return whether a library has a build, for one of these CUDA versions, that runs on the driver."""
     driver = driver_release(facts)
     if driver is None or not floors:
         return
@@ -193,7 +193,7 @@ TRITON, COMPILE = "triton", "torch-compile"
 
 
 def compiler_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return the contracts of each compiler with the framework beside it and with the GPUs."""
+    """Return the requirements of each compiler on the framework beside it and on the GPUs."""
     torches = {build.copy.environment: build for build in builds(facts) if build.component == "pytorch"}
     for copy in copies(facts, TRITON):
         if release(copy) and not asked(copy):
@@ -205,7 +205,7 @@ def compiler_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _triton(copy: Instance, torch: Build | None, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how Triton goes with the torch beside it, and with the GPUs."""
+    """Return whether Triton fits the torch beside it, and the GPUs."""
     pin = training.triton_pin_of(matrix, torch.copy.version) if torch and torch.copy.version else None
     if pin and text(copy.facts, "distribution") in {None, "triton"}:
         version = ranges.version_of(copy.version or "")
@@ -221,7 +221,7 @@ def _triton(copy: Instance, torch: Build | None, facts: Facts, matrix: Matrix) -
 
 
 def _compile(copy: Instance, torch: Build | None) -> Iterator[Contract]:
-    """Return what torch.compile has of what it needs to make kernels: for GPUs by Triton, for CPUs by C++."""
+    """Return whether torch.compile has what it needs to build kernels: Triton for GPUs, C++ for CPUs."""
     gpu = torch is not None and torch.accelerator in {"cuda", "rocm", "xpu"}
     compiler = "c" if gpu else "cxx"
     path, named = text(copy.facts, compiler, "path"), text(copy.facts, compiler, "name")
@@ -244,7 +244,7 @@ def _fit(needs: str, found: str, *, well: bool) -> Fit:
 
 
 def _onnx(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether the runtime beside ONNX reads the newest opset that this ONNX writes."""
+    """Return whether the runtime beside ONNX can read the newest opset that this ONNX writes."""
     known = frameworks.onnx_of(matrix, copy.version or "") if release(copy) else None
     opset = number(copy.facts, "opset") or (known.opset if known else None)
     for runtime in copies(facts, "onnxruntime"):

@@ -1,4 +1,4 @@
-"""The contracts of AMD's and Intel's stacks: GPU with kernel and runtime, the runtime with frameworks."""
+"""What AMD's and Intel's stacks require: GPU, kernel and runtime of each other, frameworks of the runtime."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GOOD = frozenset({"supported", "release-ready"})
 
 
 def amd_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return the contracts of a machine that was probed, or asked about; a text's are drawn with the frameworks."""
+    """Return the requirements on a machine that was probed or asked about; frameworks cover those of texts."""
     if from_text(facts) and not any(map(asked, copies(facts, "rocm"))):
         return
     for gpu in amd.gpus(facts):
@@ -53,7 +53,7 @@ def amd_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _targets(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how a ROCm goes with each target here, by what its makers state; what no row states may work."""
+    """Return whether AMD supports each target here with a ROCm release; without a statement it may work."""
     rows = amd_intel.support_of(matrix, copy.version or "")
     named = (text(one.facts, "gfx") for one in copies(facts, "amd-gpu") if asked(one))
     for gfx in dict.fromkeys(one for one in (*(gpu.gfx for gpu in amd.computing(facts)), *named) if one):
@@ -65,7 +65,7 @@ def _targets(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]
 
 
 def _driver(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how a ROCm goes with AMD's own kernel driver; for the kernel's own amdgpu no window is stated."""
+    """Return whether a ROCm fits AMD's own kernel driver; the kernel's own amdgpu has no stated range."""
     module = text(told(facts, amd.MODULE), "version_loaded")
     known = next(
         (row for row in amd_intel.driver_modules(matrix) if module and numbers(row.module) == numbers(module)), None
@@ -78,7 +78,7 @@ def _driver(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _hip(facts: Facts) -> Iterator[Contract]:
-    """Give how a PyTorch for ROCm goes with the HIP that lies in its own Python: built for the same major and minor."""
+    """Return whether a PyTorch for ROCm fits the HIP in its own Python: built for the same major and minor."""
     for build in builds(facts):
         wanted = numbers((text(build.copy.facts, "hip") or "").partition("-")[0])[:2]
         found = next((one for one in copies(facts, "hip") if one.environment == build.copy.environment), None)
@@ -95,7 +95,7 @@ SYCL = "libsycl.so."
 
 
 def intel_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how each GPU goes with its module and runtime, and each build for them with GPU and SYCL runtime."""
+    """Return whether each GPU fits its module and runtime, and each build its GPU and SYCL runtime."""
     for copy in copies(facts, INTEL_GPU):
         platform = _platform(copy, matrix)
         if platform:
@@ -114,7 +114,7 @@ def _platform(copy: Instance, matrix: Matrix) -> IntelPlatform | None:
 
 
 def _module(copy: Instance, platform: IntelPlatform) -> Iterator[Contract]:
-    """Return who drives the GPU: xe takes some by itself, the others belong to i915 or were given to it by force."""
+    """Return whether the right module drives the GPU: xe owns some, the others belong to i915 unless forced."""
     driver = text(copy.facts, "driver")
     if driver not in MODULES:
         return
@@ -124,7 +124,7 @@ def _module(copy: Instance, platform: IntelPlatform) -> Iterator[Contract]:
 
 
 def _window(copy: Instance, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether the window onto a card's memory is as large as it, which xe's runtime needs (Resizable BAR)."""
+    """Return whether the memory window of a card is as large as its memory (Resizable BAR), which xe needs."""
     memory, window = number(copy.facts, "memory_bytes"), number(copy.facts, "memory_window_bytes")
     driver = text(copy.facts, "driver")
     if not memory or not window or flag(copy.facts, "integrated") or driver not in MODULES:
@@ -141,7 +141,7 @@ def _window(copy: Instance, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _runtime(platform: IntelPlatform, facts: Facts) -> Iterator[Contract]:
-    """Return whether the half of the compute runtime for this platform is here: old ones have packages of their own."""
+    """Return whether the compute runtime for this platform is installed; old platforms have their own packages."""
     halves = [copy for copy in copies(facts, RUNTIME) if text(copy.facts, "kind") == "level-zero"]
     if not halves or platform.level_zero is None:
         return
@@ -158,7 +158,7 @@ def _runtime(platform: IntelPlatform, facts: Facts) -> Iterator[Contract]:
 
 
 def _sycl(build: Build, matrix: Matrix) -> Iterator[Contract]:
-    """Return which SYCL runtime a build would load, against the one that it pins."""
+    """Return whether the SYCL runtime that a build would load is the one that it pins."""
     held = build.copy
     known = amd_intel.xpu_build_of(matrix, held.version or "") if build.component == "pytorch" else None
     pinned = text(held.facts, "pins", "intel-sycl-rt") or (known.runtime if known else None)
@@ -183,7 +183,7 @@ def _sycl(build: Build, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _reached(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether the build's GPUs are shown by Level Zero, the only way on which torch reaches them."""
+    """Return whether Level Zero lists the build's GPUs, since torch reaches them in no other way."""
     if starts(facts) is None:
         return
     names = [text(device, "name") or "a GPU without a name" for device in listed(facts)]

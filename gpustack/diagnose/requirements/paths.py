@@ -1,4 +1,4 @@
-"""The values that a row's path leads to, and rows made ready to be asked of many subjects: most are kept at once."""
+"""The values that a row's path leads to, and quick checks of rows, since most rows are met at once."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ MOST = 1e300  # no float is made of more
 
 
 class Member(NamedTuple):
-    """One value that a path leads to; ``name`` is that of the member, or of the fact where there is one alone."""
+    """One value that a path leads to; ``name`` is the member's, or the fact's if there is only one."""
 
     name: str
     value: JsonValue
 
 
 def members(held: JsonValue, path: Path, known: dict[object, Found] | None = None) -> list[Member]:
-    """Return each value that a path leads to, null ones too; none where a name on the way is missing.
+    """Return each value that a path leads to, nulls included; none if a name on the way is missing.
 
-    ``known`` keeps the members of lists that many paths go through, while what holds them is there.
+    ``known`` caches the members of lists that many paths share.
     """
     first = path.listed
     if not first or known is None:
@@ -49,7 +49,7 @@ def _walked(found: Found, path: Path, start: int, end: int) -> Found:
 
 
 def _parts(held: JsonValue) -> Iterator[tuple[str, JsonValue]]:
-    """Yield the members of a list or a table with their names: that of a link is its number."""
+    """Yield the members of a list or table with their names; an NVLink's name is its number."""
     if isinstance(held, tuple):
         for place, one in enumerate(held):
             link = one.get("link") if isinstance(one, dict) else None
@@ -59,19 +59,19 @@ def _parts(held: JsonValue) -> Iterator[tuple[str, JsonValue]]:
 
 
 def values(held: JsonValue, path: Path) -> tuple[JsonValue, ...]:
-    """Return the values that a path leads to and that are known."""
+    """Return the known values that a path leads to."""
     return tuple(one.value for one in members(held, path) if one.value is not None)
 
 
 def figure(value: JsonValue) -> float | None:
-    """Return a number, or None where the value is none."""
+    """Return a number, or None if the value is not one."""
     return (
         float(value) if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MOST else None
     )
 
 
 def applies(duty: Duty, subject: Subject, machine: Machine) -> bool:
-    """Return whether a row is about this subject; what takes longest to find out is asked last."""
+    """Return whether a row applies to this subject; the slowest conditions are checked last."""
     if duty.several and max(len(machine.subjects(name)) for name in ("gpu", "pci-display")) == 1:
         return False  # one GPU has nobody to talk to
     if not all(holds(one, subject, machine) for one in duty.when):
@@ -82,7 +82,7 @@ def applies(duty: Duty, subject: Subject, machine: Machine) -> bool:
 
 
 def holds(condition: Condition, subject: Subject, machine: Machine) -> bool:
-    """Return whether a condition holds; a fact that is missing is none of those that are asked for."""
+    """Return whether a condition holds; a missing fact has none of the wanted values."""
     if condition.place == "machine":
         seen = machine.component(condition.path.text)
         return len(seen.instances if seen else ()) == condition.count
@@ -103,7 +103,7 @@ def holds(condition: Condition, subject: Subject, machine: Machine) -> bool:
 
 
 def _read(condition: Condition, subject: Subject) -> bool:
-    """Return whether a fact was read that is empty: a list without members is known, null is not."""
+    """Return whether a fact that is empty was read: an empty list was, null was not."""
     held = {"fact": subject.held, "gpu": subject.gpu}.get(condition.place)
     plain = condition.path.names
     at: JsonValue = held
@@ -113,12 +113,12 @@ def _read(condition: Condition, subject: Subject) -> bool:
 
 
 def same(value: JsonValue, wanted: tuple[JsonValue, ...]) -> bool:
-    """Return whether a value is one of these; true is not 1."""
+    """Return whether a value is one of these; true differs from 1."""
     return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in wanted)
 
 
 def matches(pattern: re.Pattern[str], value: JsonValue) -> bool:
-    """Return whether a text has a pattern."""
+    """Return whether a text contains a pattern."""
     return isinstance(value, str) and pattern.search(value[:500]) is not None
 
 
@@ -129,9 +129,9 @@ _ready: dict[str, tuple[tuple[State, ...], tuple[Limit, ...], tuple[Check, ...]]
 
 
 class Check(NamedTuple):
-    """One row with the way to its fact, and what tells of a value that it surely keeps the row; None: nobody can.
+    """One row with the path to its fact, and a test that its good values surely pass; None if there is no such test.
 
-    ``ends``: the way ends at a list or a table, of which each value counts.
+    ``ends``: the path ends at a list or table, each value of which counts.
     """
 
     duty: State | Limit
@@ -144,12 +144,12 @@ class Check(NamedTuple):
     same: Path | None = None
 
     def passes(self, held: JsonValue, known: dict[object, Found]) -> bool:
-        """Return whether a subject surely keeps the row: its fact is missing or good, in every member of a list."""
+        """Return whether a subject surely meets the row: each value of its fact is missing or good."""
         if self.bounds:
             return self.within(held)
         if self.same:
             value, other = single(held, self.duty.path), single(held, self.same)
-            return value is None or other is None or value is other
+            return value is None or other is None or (value == other and type(value) is type(other))
         if self.well is None:
             return False
         if self.ends:
@@ -166,12 +166,14 @@ class Check(NamedTuple):
         """Return whether a number is surely on the good side of the least of other facts of the same subject."""
         duty, value = self.duty, single(held, self.duty.path)
         known = [one for path in self.bounds if type(one := single(held, path)) in NUMBERS and one > 0]  # type: ignore[operator]  # a number
-        if type(value) not in NUMBERS or not known or not isinstance(duty, Limit):
+        if type(value) not in NUMBERS or not isinstance(duty, Limit):
             return True
+        if not known:
+            return self.bounds == duty.bound
         return not duty.bad.breaks(value, min(known) * duty.share - duty.margin)  # type: ignore[arg-type, type-var, operator]  # numbers
 
     def parents(self, held: JsonValue, known: dict[object, Found]) -> list[Mapping[str, JsonValue]]:
-        """Return what holds the fact in each member of a list, kept while what holds them is there."""
+        """Return what holds the fact in each member of a list, cached."""
         key = (id(held), self.way, "parents")
         found: list[Mapping[str, JsonValue]] | None = known.get(key)  # type: ignore[assignment]  # of another kind of key
         if found is None:
@@ -186,14 +188,14 @@ class Check(NamedTuple):
 
 
 def single(held: JsonValue, path: Path) -> JsonValue:
-    """Return the one value that a path without lists leads to, or None."""
+    """Return the value of a path without lists, or None."""
     for name in path.names:
         held = held.get(name) if isinstance(held, TABLE) else None
     return held
 
 
 def checks(states: tuple[State, ...], limits: tuple[Limit, ...]) -> tuple[Check, ...]:
-    """Return the checks of these rows, in their order; the same tuples of rows are made ready once."""
+    """Return the checks of these rows in their order, built once for the same tuples of rows."""
     ready = _ready.get("checks")
     if ready is None or ready[0] is not states or ready[1] is not limits:
         made = (*map(_of_state, states), *map(_of_limit, limits))
@@ -207,8 +209,10 @@ def _of_state(duty: State) -> Check:
 
 
 def _of_limit(duty: Limit) -> Check:
-    plain = not duty.most and not duty.members and not any(path.listed for path in (duty.path, *duty.bound))
-    return _check(duty, _good_number(duty))._replace(bounds=duty.bound if plain else ())
+    plain = not duty.most and not duty.members and not duty.path.listed
+    bounds = tuple(path for path in duty.bound if not path.listed)
+    low = duty.bad in {Side.BELOW, Side.AT_MOST}  # what is above one of its bounds is above the least of them
+    return _check(duty, _good_number(duty))._replace(bounds=bounds if plain and (low or bounds == duty.bound) else ())
 
 
 def _check(duty: State | Limit, well: Well | None) -> Check:
@@ -219,7 +223,7 @@ def _check(duty: State | Limit, well: Well | None) -> Check:
 
 
 def _good_state(duty: State) -> Well | None:
-    """Return what tells that a value is one of those that are wanted, where a row asks for nothing else."""
+    """Return a test for values that a row expects, if it expects nothing else."""
     if duty.equal:
         return None
     wanted, unwanted, unlike, known = duty.expect, duty.never, duty.unlike, duty.known
@@ -237,15 +241,15 @@ def _good_state(duty: State) -> Well | None:
 
 
 def _good_number(duty: Limit) -> Well | None:
-    """Return what tells that a number is on the good side of the value of a row."""
-    if duty.least:
+    """Return a test for numbers on the good side of a row's value."""
+    if duty.per:
         return lambda value: type(value) not in NUMBERS or value < duty.least  # type: ignore[operator]  # a number
     if duty.value is None or duty.margin:
         return None
     bound, high, at = duty.value, duty.bad in {Side.ABOVE, Side.AT_LEAST}, duty.bad in {Side.AT_LEAST, Side.AT_MOST}
 
     def well(value: JsonValue) -> bool:
-        if type(value) not in NUMBERS:
+        if type(value) not in NUMBERS or value < duty.least:  # type: ignore[operator]  # a number
             return True
         return not at if value == bound else (value < bound) is high  # type: ignore[operator]  # a number
 

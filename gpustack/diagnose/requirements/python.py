@@ -1,4 +1,4 @@
-"""The contracts of wheels with the Python and the C library that they are installed into."""
+"""What wheels require of the Python and the C library that they are installed into."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheels:
-    """The Pythons that a release has wheels for on Linux x86-64 as minors, and the range that it states; its glibc.
+    """The Python minors with a wheel of a release on Linux x86-64, its stated Python range, and its glibc.
 
-    ``free_threaded`` are those without the GIL, None where the row does not speak of them.
+    ``free_threaded`` are those without the GIL, None if the row does not cover them.
     """
 
     row: Row
@@ -36,7 +36,7 @@ class Wheels:
     glibc: str | None = None
 
     def takes(self, python: str) -> bool | None:
-        """Return whether there is a wheel for a Python such as 3.13 or 3.13t; None where the row does not say."""
+        """Return whether there is a wheel for a Python such as 3.13 or 3.13t; None if the row does not say."""
         if python.endswith("t"):
             return None if self.free_threaded is None else python[:-1] in self.free_threaded
         return python in self.pythons if self.pythons else None
@@ -44,7 +44,7 @@ class Wheels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """One copy of a component with what its own row says of its wheels; ``system`` is that of the machine."""
+    """One copy of a component with what its row says of its wheels; ``system`` is the machine's."""
 
     component: str
     copy: Instance
@@ -67,12 +67,17 @@ PACKAGES: Mapping[str, str] = {
     "torchaudio": "torchaudio",
 }
 ON_ARM = "linux-aarch64"
-FROM_SOURCE = frozenset({"flash-attention", "vllm", "xformers"})  # nvcc compiles them where the index has no wheel
-UNFIT: Mapping[str, Kept] = {"flash-attention": Kept.LIMITED}  # pip compiles it where no wheel fits
+FROM_SOURCE = frozenset(
+    {"flash-attention", "vllm", "xformers", "deepspeed"}
+)  # nvcc compiles them where the index has no wheel
+UNFIT: Mapping[str, Kept] = {
+    "flash-attention": Kept.LIMITED,
+    "deepspeed": Kept.LIMITED,
+}  # pip compiles it where no wheel fits
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how each component that has wheels goes with the Python that it is in, and with that one's glibc."""
+    """Return whether each component with wheels fits its Python, and that Python's glibc."""
     system = platform(facts) or ""
     others = (one.id for one in facts.components if any(map(asked, one.instances)))
     for component in dict.fromkeys((*WHEELS, *PACKAGES, *others)):
@@ -87,25 +92,26 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def packages(component: str, copy: Instance, matrix: Matrix) -> tuple[str, ...]:
-    """Return the distributions whose wheels a copy of a component is; none where no row can speak of it."""
+    """Return the distributions whose wheels a copy of a component is; none if no row covers it."""
     if component == "onnxruntime" and text(copy.facts, "accelerator") == "cpu":
         return ("onnxruntime",)
     major = number(copy.facts, "cuda_major")  # of a library that was named as its wheel
-    name = PACKAGES.get(component, f"nvidia-{component}-cu{major}" if major else component)
-    known = component in PACKAGES or generated.has(matrix, name)
+    usual = PACKAGES.get(component, f"nvidia-{component}-cu{major}" if major else component)
+    name = text(copy.facts, "distribution") or usual
+    known = name in PACKAGES.values() or generated.has(matrix, name)
     plugin = re.fullmatch(r"cuda(\d\d)", copy.build or "") if component == "jax" else None
     return tuple(filter(None, (name if known else None, f"jax-cuda{plugin[1]}-plugin" if plugin else None)))
 
 
 def tagged(component: str, copy: Instance, matrix: Matrix) -> tuple[tuple[WheelTags, ...], ...]:
-    """Return the wheels of a release that were listed: of each distribution that it takes, by processor."""
+    """Return the wheels listed for a release, of each of its distributions, by processor."""
     return tuple(wheel_tags.tags_of(matrix, name, copy.version or "") for name in packages(component, copy, matrix))
 
 
 def machines_of(component: str, copy: Instance, machine: str, matrix: Matrix) -> tuple[tuple[str, ...], Row | None]:
-    """Return the processors that a release has wheels for, where a row says so.
+    """Return the processors that a release has wheels for, if a row says so.
 
-    A wheel for any platform that has compiled code for one says nothing of the others.
+    A platform-independent wheel with compiled code for one processor says nothing about the others.
     """
     if component == "pytorch":
         known = torch.release_of(matrix, copy.version or "")
@@ -123,12 +129,12 @@ def machines_of(component: str, copy: Instance, machine: str, matrix: Matrix) ->
 
 
 def free_threaded(python: Instance) -> bool:
-    """Return whether a Python is one without the GIL, which takes other wheels."""
+    """Return whether a Python has no GIL, which needs other wheels."""
     return flag(python.facts, "gil") is False or bool(re.match(r"[\d.]+t$", python.version or ""))
 
 
 def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contract]:
-    """Return how a release goes with a Python; one without a wheel may have come from elsewhere, if it is here."""
+    """Return whether a release fits a Python; one that is installed without a wheel may come from elsewhere."""
     if not python.version:
         return
     version, t = python.version.removesuffix("t"), "t" if free_threaded(python) else ""
@@ -138,7 +144,7 @@ def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contr
     kept = Kept.OK if fits else UNFIT.get(held.component, Kept.BROKEN) if asked(held.copy) else Kept.UNKNOWN
     if archive and (fits is None or not archive.python.holds(version)):
         needs, row = f"Python {archive.python} (pip builds it from a source archive)", archive.row
-        built = Kept.LIMITED if held.component in FROM_SOURCE else Kept.OK
+        built = Kept.UNKNOWN if t else Kept.LIMITED if held.component in FROM_SOURCE else Kept.OK
         kept = built if archive.python.holds(version) else Kept.BROKEN
     if row:
         fit = Fit(kept=kept, needs=needs, found=f"Python {version}{t}", row=row)
@@ -146,7 +152,7 @@ def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contr
 
 
 def _fits(held: Installed, version: str, t: str, matrix: Matrix) -> Iterator[tuple[bool, str, Row]]:
-    """Give whether a Python is in the range that a release states, and whether there is a wheel, as far as rows say."""
+    """Yield whether a Python is in the range that a release states, and whether there is a wheel, as far as known."""
     wheels, name = held.wheels, f"{minor(version)}{t}"
     span = ranges.VersionRange.parse(wheels.span) if wheels and wheels.span else None
     inside = span is None or span.holds(version)
@@ -171,7 +177,7 @@ def _listed(held: Installed, matrix: Matrix) -> generated.Release | None:
 
 
 def _glibc(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contract]:
-    """Return how the wheels of a release go with a glibc: by the row of a component, else by their tags."""
+    """Return whether the wheels of a release fit a glibc, by the component's row, else by their tags."""
     glibc, needed, row = text(python.facts, "glibc"), None, None
     if held.wheels and held.system != ON_ARM:
         needed, row = held.wheels.glibc, held.wheels.row

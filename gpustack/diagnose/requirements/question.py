@@ -1,4 +1,4 @@
-"""The contracts that are drawn of what somebody asks about alone: the maker of the GPUs, and the CUDA of a toolkit."""
+"""Requirements of what is only asked about: the GPU's vendor, and the CUDA version of a toolkit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BEFORE_MAJORS = 11  # until then one build of a library served one minor of CUDA
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return how each thing that is asked about goes with the maker of the GPUs, and with the toolkit beside it."""
+    """Return whether each thing that is asked about fits the GPU's vendor, and the toolkit beside it."""
     if not any(asked(copy) for one in facts.components for copy in one.instances):
         return
     here = tuple(_makers_here(facts))
@@ -53,8 +53,11 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         yield from _frameworks(toolkit, facts, matrix)
 
 
+WITHOUT = ("a system other than Linux", "a wheel for Linux")  # of what nobody builds there, and of what pip compiles
+
+
 def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether there are wheels for the processor that was named or goes with the GPU; else, none for x86-64."""
+    """Return whether there are wheels for the processor, named or usual for the GPU; else none for x86-64."""
     system = platform(facts) or ""
     if system == "windows" and not facts.taken:
         yield from _windows(facts, matrix)
@@ -65,13 +68,13 @@ def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             if row and (named or machine not in machines):
                 kept = Kept.OK if machine in machines else UNFIT.get(one.id, Kept.BROKEN)
                 found = machine if named else f"{machine}, as no other was named"
-                needs = f"Linux on {' or '.join(machines)}" if machines else "a system other than Linux"
+                needs = f"Linux on {' or '.join(machines)}" if machines else WITHOUT[one.id in UNFIT]
                 fit = Fit(kept=kept, needs=needs, found=found, row=row)
                 yield edge(one.id, "machine", "platform", fit, copy.environment)
 
 
 def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return from which JetPack on a Jetson runs the builds for servers on ARM, which the index and PyTorch serve."""
+    """Return from which JetPack a Jetson can run ARM server builds, as on the index and PyTorch's own."""
     here = jetpack(facts)
     for gpu, build in product(gpus(facts), builds(facts)):
         known = jetpacks_for(matrix, gpu.capability) if gpu.capability and build.accelerator == "cuda" else ()
@@ -86,9 +89,9 @@ def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether the index has wheels for Windows of what is asked about; one for any platform says nothing.
+    """Return whether the index has Windows wheels of what is asked about; platform-independent ones do not count.
 
-    Those for Windows on ARM nobody reads.
+    Wheels for Windows on ARM were not read.
     """
     arm = facts.host.machine == "aarch64"
     for one in facts.components:
@@ -114,7 +117,7 @@ def _makers_here(facts: Facts) -> Iterator[str]:
 
 
 def _maker(one: Component, here: tuple[str, ...], facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return that a thing is for GPUs of a maker of whom none is here; which build a PyTorch is says framework.py."""
+    """Return that a thing supports only GPUs of a vendor that is absent; PyTorch's builds are judged elsewhere."""
     build = next((build for build in builds(facts) if build.component == one.id), None)
     maker = MAKERS.get(build.accelerator or "") if build else _alone(one.id, facts, matrix)
     on_cpu = build is not None and build.accelerator == "cpu" and build.component != "pytorch"
@@ -137,7 +140,7 @@ def _platform(maker: str) -> str:
 
 
 def _alone(component: str, facts: Facts, matrix: Matrix) -> str | None:
-    """Return the maker whose GPUs alone a component is for; None for what is a maker's own GPU, or for anybody's."""
+    """Return the only vendor whose GPUs a component supports; None for GPUs themselves or if it supports several."""
     if component in DEVICES.values():
         return None
     if component in CUDA_ALONE:
@@ -158,7 +161,7 @@ def _name(maker: str, facts: Facts) -> str:
 
 
 def _libraries(toolkit: str, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Give for which CUDA the libraries that come apart from the toolkit are built: one build serves all of a major."""
+    """Yield for which CUDA major the separate libraries are built; one build serves all its minors."""
     for component in ("cudnn", "nccl", "tensorrt"):
         for copy in copies(facts, component):
             known = _built(component, copy, matrix) if asked(copy) and release(copy) else None
@@ -188,7 +191,7 @@ def _library_fit(toolkit: str, copy: Instance, cudas: tuple[str, ...], row: Row)
 
 
 def _frameworks(toolkit: str, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Give how CUDA builds go with a toolkit beside them: wheels bring their own CUDA, ONNX Runtime takes this one."""
+    """Yield whether CUDA builds fit a toolkit beside them: wheels bring their own, ONNX Runtime uses this one."""
     major = numbers(toolkit)[0]
     for component, wanted, copy, row in _cudas(facts, matrix):
         if component == "jax":
@@ -206,7 +209,7 @@ TOLD = ("nvcc", "cudart")  # of many parts that are too old these are named firs
 
 
 def _local(toolkit: str, major: int, copy: Instance, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether a JAX could take the libraries and the compiler of this toolkit instead of those of its wheels."""
+    """Return whether a JAX could use this toolkit's libraries and compiler instead of its wheels'."""
     plugin, build = (
         frameworks.jax_plugin(matrix, copy.version or "", major),
         frameworks.jax_build(matrix, copy.version or "", major),
@@ -237,7 +240,7 @@ OTHERWISE: Mapping[str, Kept] = {"pytorch": Kept.LIMITED, "onnxruntime": Kept.BR
 
 
 def _cudas(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, int, Instance, Row | None]]:
-    """Return the CUDA majors that builds were made for, each with the row that says so."""
+    """Return the CUDA majors of builds, each with the row that states it."""
     for build in builds(facts):
         if build.cuda and build.accelerator == "cuda" and asked(build.copy):
             yield build.component, build.cuda.major, build.copy, _made_for(build, matrix)

@@ -1,4 +1,4 @@
-"""What the findings of requirements say: one record each, as compat-matrix/findings.toml has it; plugins add theirs."""
+"""What the findings of requirements say: one record each in compat-matrix/findings.toml; plugins add theirs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gpustack.diagnose import rules
 from gpustack.errors import BrokenError
 from gpustack.matrix import Matrix
-from gpustack.model.command import GPU, PCI, Command
+from gpustack.model.command import GPU, PCI, Command, either
 from gpustack.model.facts import Layer  # noqa: TC001 - the table is read by it
 from gpustack.model.reading import made
 from gpustack.model.report import Confidence, Fix, Severity
@@ -27,7 +27,7 @@ OF_ONE = re.compile(r"\[([^\[\]]*\{gpu\})\]")  # what a command says of one GPU 
 class Record:
     """What a finding is: its layer, its component, its remedy, and what ``gpustack explain ID`` prints.
 
-    ``doc`` is None where a rule of the same id has the text already.
+    ``doc`` is None if a rule with the same id has the text.
     """
 
     layer: Layer
@@ -42,7 +42,7 @@ class Record:
     explained_by: tuple[str, ...] = ()
 
     def fix(self, gpu: str | None) -> Fix:
-        """Return the remedy for one GPU by its address, or for the whole machine."""
+        """Return the remedy for the GPU at this address, or for the whole machine."""
         commands = tuple(typed(one, gpu) for one in self.commands)
         root = self.needs_root or self.needs_reboot or any("sudo " in one for one in commands)
         verify = typed(self.verify, gpu)
@@ -50,17 +50,17 @@ class Record:
 
 
 def typed(written: str, gpu: str | None) -> Command:
-    """Return a command as a table writes it, for one GPU or for the whole machine."""
+    """Return a command from a table, for one GPU or for the whole machine."""
     written = OF_ONE.sub(lambda found: found[1] if gpu else "", written)
     return Command(written.replace("{gpu}", GPU(gpu)).replace("{place}", PCI(gpu)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """What a broken requirement of one kind is: its finding, and the findings of rules that say the same.
+    """What a broken requirement of one kind is: its finding, and the findings of rules that report the same.
 
-    whole: it is about the machine, so that there is one finding whatever breaks it. building: it hurts only who
-    compiles. driver: a newer driver fixes it. Without commands it is asked which versions work together.
+    whole: it concerns the machine, so it yields one finding whatever breaks it. building: it only affects builds.
+    driver: a newer driver fixes it. Without commands, gpustack matrix plan is suggested.
     """
 
     finding: str
@@ -76,6 +76,49 @@ class Pair:
     doc: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program that has no code for GPUs, and how to install one that has; any one of the commands does."""
+
+    name: str
+    remedy: str
+    commands: tuple[str, ...]
+    verify: str | None = None
+    also: tuple[str, ...] = ()
+
+    def fix(self) -> Fix:
+        """Return how to install it with code for GPUs."""
+        commands = either(*(typed(one, None) for one in self.commands))
+        return Fix(text=self.remedy, commands=commands, verify=typed(self.verify, None) if self.verify else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """What needs a newer GPU: its name, its least compute capability, the messages that ask for it, a substitute."""
+
+    name: str
+    instead: str
+    commands: tuple[str, ...]
+    needs: str | None = None
+    said: tuple[str, ...] = ()
+
+    def fix(self) -> Fix:
+        """Return what to use instead."""
+        return Fix(text=self.instead, commands=tuple(typed(one, None) for one in self.commands))
+
+
+@cache
+def programs() -> Mapping[str, Program]:
+    """Return the programs by their names in messages."""
+    return {name: one for key, one in _read("programs", Program) for name in (key, *one.also)}
+
+
+@cache
+def features() -> Mapping[str, Feature]:
+    """Return what a GPU may be too old for."""
+    return dict(_read("features", Feature))
+
+
 @cache
 def by_id() -> dict[str, Record]:
     """Return every record by the id of its finding; plugins add theirs to these."""
@@ -84,19 +127,19 @@ def by_id() -> dict[str, Record]:
 
 @cache
 def pairs() -> Mapping[str, Pair]:
-    """Return what a broken requirement is reported as, by its kind, with its other end where that matters."""
+    """Return how a broken requirement is reported, by its kind and, if it matters, its other end."""
     held = dict(_read("pairs", Pair))
     return {**held, "driver": held["cuda"]}
 
 
 @cache
 def spoken() -> Mapping[str, tuple[str, str, str]]:
-    """Return the ends and the kind of what programs only say, by the finding."""
+    """Return ends and kind of requirements that only a message states, by finding."""
     return Matrix().table(TABLE)["spoken"]  # type: ignore[no-any-return]  # as the table has it
 
 
 def texts() -> Mapping[str, str]:
-    """Return the texts of findings that pairs alone yield."""
+    """Return the explanations of findings that only pairs yield."""
     return {one.finding: one.doc for one in pairs().values() if one.doc}
 
 
@@ -108,5 +151,5 @@ def _read(part: str, kind: type[Kind]) -> list[tuple[str, Kind]]:
 
 
 def _spelled(causes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the causes with the members of each group, whose name is in capitals, in its place."""
+    """Return the causes with each group, whose name is in capitals, replaced by its members."""
     return tuple(name for cause in causes for name in (getattr(rules, cause) if cause.isupper() else (cause,)))

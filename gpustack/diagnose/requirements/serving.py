@@ -1,22 +1,22 @@
-"""What serving programs need from the GPU for the techniques that they use."""
+"""What serving programs need from the GPU for the techniques that they use, and what programs without releases need."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import capabilities, gpus
-from gpustack.diagnose.machine.values import copies, text
+from gpustack.diagnose.machine.inventory import capabilities, driver_release, gpus
+from gpustack.diagnose.machine.values import copies, text, told, version
 from gpustack.diagnose.requirements.fits import Fit, asked, edge
 from gpustack.matrix.subjects import serving
 from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.serving import Technique
+    from gpustack.matrix.subjects.serving import Program, Technique
     from gpustack.model.facts import Facts, Instance
     from gpustack.model.report import Contract
     from gpustack.model.versions import ComputeCapability
@@ -108,8 +108,61 @@ def _parallel(one: Technique, facts: Facts) -> Fit:
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether each technique of each installed server is usable here."""
+    """Return whether each technique of each installed server is usable here, and what a program in question needs."""
     named = any(asked(copy) for copy in copies(facts, "gpu"))
     for one in abilities(facts, matrix):
         if not (one.parallel and named):  # how many there are, nobody said
             yield edge(one.component, "gpu", "technique", one.fit, one.environment)
+    for component in facts.components:
+        rows = serving.programs_of(matrix, component.id) if any(map(asked, component.instances)) else ()
+        for gpu in capabilities(facts) if any(one.capability for one in rows) else ():
+            yield edge(component.id, "gpu", "program", _gpu(rows, gpu))
+        for row in rows:
+            yield from _program(row, rows, facts)
+
+
+def _gpu(rows: Sequence[Program], gpu: ComputeCapability) -> Fit:
+    """Return how a program or a number format goes with a GPU: its rows together are for one span of them."""
+    stated = [one for one in rows if one.capability]
+    lowest = min(stated, key=lambda one: one.capability or gpu)
+    ends = [one.newest for one in stated]
+    newest = None if None in ends else max(filter(None, ends))
+    note = f" ({stated[0].note})" if stated[0].note else ""
+    end = " or newer" if newest is None else f" to {newest}" if newest != lowest.capability else " alone"
+    needs = f"compute capability {lowest.capability}{end}{note}"
+    takes = lowest.capability is not None and gpu >= lowest.capability and (newest is None or gpu <= newest)
+    return Fit(kept=Kept.OK if takes else Kept.BROKEN, needs=needs, found=f"a GPU of {gpu.sm}", row=lowest.row)
+
+
+def _program(row: Program, rows: Sequence[Program], facts: Facts) -> Iterator[Contract]:
+    """Return how a program goes with the driver, the toolkit, the PyTorch and the AMD GPU: by the narrowest row."""
+    here, driver = capabilities(facts), driver_release(facts)
+    meant = [one for one in rows if one.newest and here and all(gpu <= one.newest for gpu in here)]
+    if row is not (meant or rows)[0]:
+        return
+    if row.driver and driver:
+        kept = Kept.OK if driver.branch >= row.driver else Kept.BROKEN
+        fit = Fit(kept=kept, needs=f"a driver branch from {row.driver}", found=f"driver {driver}", row=row.row)
+        yield edge(row.component, "nvidia-driver", "program", fit)
+    toolkit, torch = version(facts, "cuda-toolkit"), version(facts, "pytorch")
+    if row.compiled and toolkit:
+        fit = Fit(kept=Kept.OK, needs="nvcc, which compiles it", found=f"CUDA {toolkit}", row=row.row)
+        yield edge(row.component, "cuda-toolkit", "program", fit)
+    if row.torch.text and torch:
+        kept = Kept.OK if row.torch.holds(torch) else Kept.BROKEN
+        yield edge(
+            row.component,
+            "pytorch",
+            "program",
+            Fit(
+                kept=kept,
+                needs=f"torch {row.torch}{f' ({row.note})' if row.note else ''}",
+                found=f"torch {torch}",
+                row=row.row,
+            ),
+        )
+    gfx = text(told(facts, "amd-gpu"), "gfx")
+    if row.gfx and gfx:
+        kept = Kept.OK if gfx in row.gfx else Kept.BROKEN
+        fit = Fit(kept=kept, needs=f"a GPU of {' '.join(row.gfx)}", found=gfx, row=row.row)
+        yield edge(row.component, "amd-gpu", "program", fit)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.inventory import from_text
 from gpustack.diagnose.machine.values import text
 from gpustack.diagnose.requirements.paths import Member, applies, checks, figure, matches, members, same, single, values
 from gpustack.matrix.subjects import health
@@ -100,7 +102,7 @@ def _held(duty: State | Limit, subject: Subject, machine: Machine, known: dict[o
         needs=f"{duty.path.text} {_wanted(duty, bound)}",
         found=_at(_named(wrong, duty) if len(seen) > 1 else worst_value, subject.mark),
         row=duty.row,
-        grounds=tuple((_fact(duty, one), one.value) for one in wrong[:SHOWN]),
+        grounds=tuple((duty.path.text.replace("[]", f"[{one.name}]", 1), one.value) for one in wrong[:SHOWN]),
         source=subject.source,
     )
 
@@ -179,11 +181,6 @@ def _named(wrong: Sequence[Member], duty: State | Limit) -> str:
     return ", ".join(named[:SHOWN]) + more
 
 
-def _fact(duty: State | Limit, one: Member) -> str:
-    """Return the name of a fact, with its member in place of the brackets."""
-    return duty.path.text.replace("[]", f"[{one.name}]", 1)
-
-
 def siblings(machine: Machine) -> Iterator[Outcome]:
     """Yield each fact in which siblings differ: those unlike most of them, or all without a majority."""
     duties = health.alikes(machine.matrix)
@@ -200,8 +197,10 @@ def siblings(machine: Machine) -> Iterator[Outcome]:
 
 def _unlike(duty: Alike, group: Sequence[Subject], machine: Machine) -> Iterator[Outcome]:
     said = [(one, value) for one in group if (value := single(one.held, duty.path)) is not None]
+    if len(said) < len(group) and said and not from_text(machine.facts):
+        yield from _unread(duty, group, said, machine)
     if all(value == said[0][1] for _, value in said):
-        return  # which is quickly told of most
+        return  # most are alike
     said = [(one, value) for one, value in said if applies(duty, one, machine)]
     counted = Counter(shown(value) for _, value in said)
     if len(counted) < 2:  # noqa: PLR2004 - all alike
@@ -215,6 +214,21 @@ def _unlike(duty: Alike, group: Sequence[Subject], machine: Machine) -> Iterator
                 yield _odd(duty, one, shown(value), usual, value)
     elif not duty.usual:
         yield _divided(duty, said)
+
+
+def _unread(
+    duty: Alike, group: Sequence[Subject], said: Sequence[tuple[Subject, JsonValue]], machine: Machine
+) -> Iterator[Outcome]:
+    """Yield those whose fact was asked for and is null without a reason, while most siblings have it."""
+    usual = Counter(shown(value) for _, value in said).most_common(1)[0][0]
+    for one in group if len(said) * 2 >= len(group) and (not duty.usual or usual in map(shown, duty.usual)) else ():
+        *way, last = duty.path.names
+        holder: JsonValue = one.held
+        for name in way:
+            holder = holder.get(name) if isinstance(holder, Mapping) else None
+        asked = isinstance(holder, Mapping) and last in holder and holder[last] is None
+        if asked and not text(one.held, "unavailable", duty.path.text) and applies(duty, one, machine):
+            yield _odd(duty, one, "unknown", usual, None)
 
 
 def _odd(duty: Alike, one: Subject, found: str, usual: str, value: JsonValue) -> Outcome:

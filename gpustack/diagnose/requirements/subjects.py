@@ -1,4 +1,4 @@
-"""What rows of the health table are held against: GPUs, their links and slots, and the machine as a whole."""
+"""What rows of the health table are checked on: GPUs, their links and slots, and the machine as a whole."""
 
 from __future__ import annotations
 
@@ -16,16 +16,21 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Component, Facts, JsonValue
 
-NVML = ("nvml", "gpu", "nvlink")  # components whose probes ask NVML
+DRIVER = ("nvml", "gpu", "nvlink", "libcuda")  # components whose probes ask NVML or CUDA
 NOTHING: Mapping[str, JsonValue] = {}
+# What is a number or a flag in the schema, or holds nothing else.
+NUMBERS = (
+    *("memory", "pcie", "power", "temperature", "clocks", "ecc", "remap", "retired", "repair", "inforom"),
+    *("performance_state", "recovery_action", "persistence", "nvlinks", "cores"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One thing that a row speaks of: a GPU's instance of a component, a port, or (``mark`` None) the only one here.
+    """One thing that a row is about: a GPU's instance of a component, a port, or (``mark`` None) the only one.
 
-    ``mark`` is the PCI address of the GPU, or its key where that is unknown; ``gpu`` are the facts of that GPU;
-    ``called`` names what is no GPU. Subjects of one ``kind`` are siblings; those without a kind have none.
+    ``mark`` is the GPU's PCI address, or its key if unknown; ``gpu`` are that GPU's facts; ``called`` names what is
+    not a GPU. Subjects of one ``kind`` are siblings; those without a kind have none.
     """
 
     component: str
@@ -39,7 +44,7 @@ class Subject:
 
     @property
     def title(self) -> str:
-        """Its name for people."""
+        """Its display name."""
         if self.called or self.mark is None:
             return self.called
         return f"{self.product} at {self.mark}" if self.product else f"The GPU at {self.mark}"
@@ -47,26 +52,26 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The facts of one machine as subjects, each component read once."""
+    """The facts of one machine as subjects, with each component read once."""
 
     facts: Facts
     matrix: Matrix
     known: dict[str, tuple[Subject, ...]] = field(default_factory=dict)
 
     def subjects(self, component: str) -> tuple[Subject, ...]:
-        """Return what there is of a component."""
+        """Return the subjects of a component."""
         if component not in self.known:
             self.known[component] = tuple(_SOURCES.get(component, _whole)(self, component))
         return self.known[component]
 
     def is_of(self, subject: Subject, classes: frozenset[str]) -> bool:
-        """Return whether the GPU of a subject, or of what is no GPU's any GPU, is a product of these classes."""
+        """Return whether a subject's GPU, or any GPU for what is not one, is a product of these classes."""
         own = subject.mark and not subject.called
         names = {subject.product} if own else {one.product for one in self.subjects("gpu")}
         return any(products.class_of(self.matrix, name) in classes for name in names if name)
 
     def host(self) -> Mapping[str, JsonValue]:
-        """Return the facts of the host that conditions may name."""
+        """Return the host's facts that conditions may name."""
         one = self.facts.host
         held = {"container": one.container, "virtualisation": one.virtualisation, "wsl": one.wsl}
         return {**held, "measured": not from_text(self.facts)}
@@ -81,7 +86,7 @@ class Machine:
 
 
 def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
-    """Yield the GPUs that NVML lists; one without an address has that of the only GPU which is listed nowhere."""
+    """Yield the GPUs that NVML lists; one without an address gets that of the only GPU that no list has."""
     facts = machine.facts
     listed = gpus(facts)
     placed = {text(gpu.copy.facts, "pci") for gpu in listed}
@@ -96,12 +101,23 @@ def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
         pages = sum(number(retired, kind) or 0 for kind in ("single_bit", "double_bit"))
         cuda = in_cuda.get(text(gpu.copy.facts, "pci"), NOTHING)
         more: dict[str, JsonValue] = {"status": gpu.copy.status.value, "unasked": unasked(gpu.copy), "cuda": cuda}
+        more["misread"] = {name: value for name, value in _measured(gpu.copy.facts) if isinstance(value, str)}
         held = {**gpu.copy.facts, **more, "retired": {**retired, "single_bit+double_bit": pages}}
         mark = gpu.mark if text(gpu.copy.facts, "pci") else only or gpu.mark
         name = text(gpu.copy.facts, "name")
         present = name and gpu.copy.status is Status.PRESENT
         kind = (held.get("device_id"), slots.get(mark), name) if present else ()
         yield Subject(component=component, held=held, mark=mark, product=name, gpu=held, source=source, kind=kind)
+
+
+def _measured(held: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
+    """Yield the facts of a GPU that should be numbers or flags, whatever was recorded instead."""
+    for name in NUMBERS:
+        value = held.get(name)
+        if isinstance(value, dict):
+            yield from ((f"{name}.{part}", one) for part, one in value.items())
+        else:
+            yield name, value
 
 
 def _links(machine: Machine, component: str) -> Iterator[Subject]:
@@ -121,21 +137,22 @@ def _links(machine: Machine, component: str) -> Iterator[Subject]:
 
 
 def _slots(machine: Machine, component: str) -> Iterator[Subject]:
-    """Yield the GPUs on the bus that are this machine's to use."""
+    """Yield the GPUs on the bus that this machine can use."""
     known = {one.mark: one for one in machine.subjects("gpu")}
     source = _source(machine, component)
     for copy in ours(machine.facts):
         gpu = known.get(copy.key) or Subject(component="gpu", held=NOTHING)
         product, kind = gpu.product, gpu.kind
         largest = max((number(bar, "bytes") or 0 for bar in items(copy.facts, "bars")), default=None)
-        held = {**copy.facts, "largest_bar": largest}
+        memory = number(gpu.held, "memory", "total_mib")
+        held = {**copy.facts, "largest_bar": largest, "memory_bytes": memory << 20 if memory else None}
         yield Subject(
             component=component, held=held, mark=copy.key, product=product, gpu=gpu.held, source=source, kind=kind
         )
 
 
 def _ports(machine: Machine, component: str) -> Iterator[Subject]:
-    """Yield the ports of InfiniBand and RoCE cards; those of one board and kind of network are siblings."""
+    """Yield the ports of InfiniBand and RoCE cards; ports of one board and kind of network are siblings."""
     source = _source(machine, component)
     for copy in copies(machine.facts, component):
         layer, board = text(copy.facts, "link_layer"), text(copy.facts, "board")
@@ -153,15 +170,15 @@ def _switches(machine: Machine, component: str) -> Iterator[Subject]:
 
 
 def _library(machine: Machine, component: str) -> Iterator[Subject]:
-    """Yield NVML with the slowest of each of its calls, the GPUs that it lists and that there are, and persistence."""
+    """Yield NVML with the slowest calls of it and of CUDA, how many GPUs it lists and there are, and persistence."""
     calls: dict[str, float] = {}
-    for name in NVML:
+    for name in DRIVER:
         seen = machine.component(name)
         for call in seen.calls if seen else ():
             if call.seconds > calls.get(call.name, -1.0):
                 calls[call.name] = call.seconds
     listed = machine.subjects("gpu")
-    kept = {one.mark or "": flag(one.held, "persistence") for one in listed}
+    kept = {one.mark or "": one.held.get("persistence") for one in listed}
     more: dict[str, JsonValue] = {
         "calls": calls,
         "listed": len(listed),
@@ -174,7 +191,7 @@ def _library(machine: Machine, component: str) -> Iterator[Subject]:
 
 
 def _whole(machine: Machine, component: str) -> Iterator[Subject]:
-    """Yield the one copy of a component that a machine has."""
+    """Yield the only copy of a component."""
     seen = machine.component(component)
     if seen is not None and seen.status in {Status.PRESENT, Status.FAILED}:
         copy = next(iter(copies(machine.facts, component)), None)

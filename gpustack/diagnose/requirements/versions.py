@@ -1,8 +1,8 @@
 """Requirements on versions and builds: what each thing needs of another, and whether it has it.
 
-What a person names side by side is judged as a question about it would be, where nothing else was found to be wrong. A
-text says which things there are, and seldom which of them are used together; so only such pairs are compared that
-nobody names for another reason, and never what a tool listed.
+What a person names side by side is judged like a question, if nothing else was found to be wrong. A text says which
+things there are, but seldom which are used together; so only pairs are compared that have no other reason to be named,
+and never what a tool listed.
 """
 
 from __future__ import annotations
@@ -11,16 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.messages import heard
-from gpustack.diagnose.requirements import (
-    extensions,
-    frameworks,
-    host,
-    libraries,
-    makers,
-    python,
-    question,
-    serving,
-)
+from gpustack.diagnose.requirements import extensions, frameworks, host, libraries, makers, python, question, serving
 from gpustack.diagnose.requirements.fits import GIVEN
 from gpustack.model.report import Kept
 
@@ -50,7 +41,7 @@ ROOMS = (
 
 
 def draw(facts: Facts, matrix: Matrix) -> tuple[Contract, ...]:
-    """Return every contract whose two ends were seen, bottom layer first, each once."""
+    """Return every requirement whose two ends are known, bottom layer first, each once."""
     drawn = (contract for drawn_by in ROOMS for contract in drawn_by(facts, matrix))
     return tuple({(one.from_, one.to, one.kind, one.needs, one.found, one.environment): one for one in drawn}.values())
 
@@ -64,7 +55,7 @@ KINDS = frozenset({"accelerator", "architecture", "host-compiler", "python", "to
 
 
 def in_words(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Yield each requirement that two things break which a text names in words alone, and of each but one."""
+    """Yield each broken requirement between two things that a text names only in words, one of each."""
     alone = {one.id for one in facts.components if _is_one(one)}
     named = {one.id for one in facts.components if one.source.endswith(IN_WORDS)} & alone
     if len(alone & GPUS) > 1 or heard(facts, *WELL):

@@ -82,6 +82,7 @@ NO_CUDA = (
 LOST = ("gpu-fell-off-bus", "gsp-timeout", "gpu-not-answering", "gpu-missing")
 FABRIC = ("fabric-manager-version-mismatch", "fabric-manager-not-running")
 WRONG_LIBRARIES = ("nvjitlink-clash", "nccl-version-clash", "wheel-files-overwritten", "cuda-lib-shadowed")
+WRONG_CUDNN = ("cudnn-shadowed-by-ld-library-path", "cudnn-two-copies", "cudnn-too-old")
 # What programs name themselves when they fail.
 NAMED = (
     *("cuda-runtime-missing", "cuda-major-mixed", "cudnn-missing", "tf-cannot-dlopen", "ort-cudnn-major-mismatch"),

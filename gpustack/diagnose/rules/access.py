@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd, containers, intel
-from gpustack.diagnose.machine.inventory import (
-    PASSED_ON,
-    builds,
-    from_text,
-    gpus,
-    nvidia_here,
-    on_bus,
-    starts,
-)
+from gpustack.diagnose.machine.inventory import PASSED_ON, builds, from_text, gpus, nvidia_here, on_bus, starts
 from gpustack.diagnose.machine.messages import grounds, heard, said
 from gpustack.diagnose.machine.processes import refused
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, number, table, text, texts, told
@@ -133,11 +125,11 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     only_root = only_root or (heard(facts, "works-as-root") and heard(facts, *EMPTY))
     if not (outright or heard(facts, ADVICE) or only_root or strange or _shut_out(facts)):
         return
-    nodes, groups = " and ".join(_nodes(facts)), " and ".join(_groups(facts))
+    nodes = " and ".join(_nodes(facts))
     yield user_not_in_render_group.finding(
         title=f"{nodes} belongs to group {strange} here, not to render: users in the group render cannot open it"
         if strange
-        else f"This user cannot open {nodes}: the GPU's nodes belong to group {groups}",
+        else f"This user cannot open {nodes}: the GPU's nodes belong to {_called(_groups(facts))}",
         detail="A container has its own group numbers: the host's render group id is another group there, or none."
         if strange
         else "The kernel's driver is loaded; opening its nodes for reading and writing is refused.",
@@ -148,7 +140,7 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
 
 
 def _seen(facts: Facts) -> Iterator[Finding]:
-    """Give the finding where this login may not use the nodes of AMD's GPUs: asked of the system, whatever the mode."""
+    """Yield the finding if this login cannot open the nodes of AMD's GPUs, as the system answers."""
     shut = amd.closed(facts)
     if shut and amd.computing(facts):
         grave = (amd.cards(facts) or amd.wanted(facts)) and not amd.ready(facts)
@@ -184,7 +176,7 @@ def _closed(
     fix = _fix(facts)
     return user_not_in_render_group.finding(
         severity=Severity.INFO if nvidia_here(facts) else Severity.ERROR if grave else Severity.WARNING,
-        title=f"This user cannot open {' and '.join(paths)}: the GPU's nodes belong to group {' and '.join(owners)}",
+        title=f"This user cannot open {' and '.join(paths)}: the GPU's nodes belong to {_called(owners)}",
         detail=f"The account is in {' and '.join(again)} now, but this login session is older." if again else "",
         because=held,
         fix=replace(
@@ -213,7 +205,7 @@ def _shut_out(facts: Facts) -> bool:
 
 
 def _in_neither(facts: Facts) -> bool:
-    """Tell whether the user's own groups are told, a program of AMD's or Intel's fails, and no usual group is there."""
+    """Return whether the user's groups are known and include no usual one, and an AMD or Intel program fails."""
     held = texts(told(facts, "user"), "groups")
     spoken = heard(facts, "rocm-named", "rocm-tool-named", *FAILS[1:]) or bool(text(told(facts, "rocm"), "version"))
     return bool(held) and spoken and not {"root", *USUAL} & {*held}
@@ -247,6 +239,10 @@ def _groups(facts: Facts) -> list[str]:
     found = [name for name in dict.fromkeys(named) if name and name not in {"root", "nogroup"}]
     held = texts(told(facts, "user"), "groups")
     return [name for name in found or USUAL if name not in held] or list(USUAL)
+
+
+def _called(groups: Sequence[str]) -> str:
+    return f"the group{'s' if len(groups) > 1 else ''} {' and '.join(groups)}"
 
 
 def _of_user(facts: Facts) -> tuple[Because, ...]:

@@ -199,6 +199,7 @@ PARTS = re.compile(
     r"flash|attention|fp8|hipblaslt|triton|composable|aotriton|miopen|warning|experimental", re.IGNORECASE
 )
 WHOLE = re.compile(r"supported by (?:this |the |your )?(?:ROCm|HIP|PyTorch|build)", re.IGNORECASE)
+AS_CUDA = ("no-kernel-image", "invalid-device-function")  # what llama.cpp prints as errors of CUDA
 GFX_FAILS = ("gpu-unused-said", "cuda-available-false", "crash-said")
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 # Where no row names an override: the first target of each family, as AMD numbers them.
@@ -220,7 +221,9 @@ def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     gfx = target(facts, matrix)
     build = torch_build(facts, matrix)
     spoken = said(facts, "gfx-unsupported")
-    named = _by_name(facts, matrix)
+    # By the names of products: a text may speak of other GPUs besides.
+    found = (amd_intel.gfx_of(matrix, text(copy.facts, "name") or "") for copy in copies(facts, "amd-gpu"))
+    named = {one.gfx for one in found if one}
     complaints = [
         one
         for one in spoken
@@ -238,6 +241,7 @@ def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         (complaints and copies(facts, "amd-gpu") and not _of_others(facts))
         or (not overridden and (listed or (gfx and _left_alone(facts, matrix, gfx))))
         or (heard(facts, "gfx-override-said") and copies(facts, "amd-gpu"))
+        or (amd.alone(facts) and heard(facts, *AS_CUDA))
     ):
         yield _finding(facts, matrix, gfx, Confidence.LIKELY)
 
@@ -291,12 +295,6 @@ def _of_others(facts: Facts) -> bool:
     """Return whether the only GPU that is named is NVIDIA's, so that a target is mentioned in general."""
     named_ = any(text(copy.facts, "name") for copy in copies(facts, "amd-gpu"))
     return bool(copies(facts, "gpu")) and not named_ and not version(facts, "rocm")
-
-
-def _by_name(facts: Facts, matrix: Matrix) -> set[str]:
-    """Return the targets of the GPUs here by their products' names: a text may speak of other GPUs besides."""
-    found = (amd_intel.gfx_of(matrix, text(copy.facts, "name") or "") for copy in copies(facts, "amd-gpu"))
-    return {one.gfx for one in found if one}
 
 
 def target(facts: Facts, matrix: Matrix) -> str | None:

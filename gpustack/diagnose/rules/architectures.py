@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.machine import amd
 from gpustack.diagnose.machine.frameworks import (
     because_torch,
     capability,
@@ -56,7 +57,7 @@ ARCH_LIST = "export TORCH_CUDA_ARCH_LIST={arch}"
 ASK = sh("nvidia-smi --query-gpu=name,compute_cap --format=csv")
 OTHERS = {
     "ggml-arch": ("This build of llama.cpp (ggml-cuda)", CUDA_BUILD),
-    "trt-sm-unsupported": ("TensorRT here", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
+    "trt-sm-unsupported": ("This TensorRT", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
     "paddle-arch": (
         "This build of PaddlePaddle",
         "# its wheels by CUDA are on its page (https://www.paddlepaddle.org.cn/en/install/quick)",
@@ -89,6 +90,8 @@ def _complaints(facts: Facts) -> bool:
 
     PyTorch prints what it has code for only where the GPU needs other code, so that list alone is a complaint as well.
     """
+    if amd.alone(facts):
+        return False
     named = [one.line for one in said(facts, "ggml-kernel-needs")]  # the build has code for this GPU, that kernel none
     return any("HIP" not in one.line and one.line not in named for one in said(facts, *COMPLAINTS)) or _lists_others(
         facts
@@ -177,7 +180,7 @@ def _what(facts: Facts, cc: ComputeCapability | None) -> str:
     if _has_code(facts, cc) and not embedded(facts):
         return f"The vLLM wheel {server}" if server else "A compiled extension beside PyTorch"
     if release or heard(facts, *NAMED):
-        return f"PyTorch {release}" if release else "PyTorch here"
+        return f"PyTorch {release}" if release else "This PyTorch"
     return "A compiled part of the program"
 
 

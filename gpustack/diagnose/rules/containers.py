@@ -123,7 +123,9 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
     NVML then says "Unknown Error". Start the container again; to keep it from coming back, pass the devices by CDI or
     by --device.
     """
-    in_text = _lost_in_text(facts)
+    reloaded = heard(facts, BLAMED) and heard(facts, *WITH) and not heard(facts, *TOOLKIT)
+    reloaded = reloaded or (heard(facts, "node-not-permitted") and heard(facts, "restart-helps-said"))
+    in_text = heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)) or reloaded
     lost = [path for path, by_mode in refused(facts) if not by_mode]
     if not in_text and (not facts.host.container or not lost or withheld(facts)):
         return
@@ -151,13 +153,6 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
             verify=sh("nvidia-smi"),
         ),
     )
-
-
-def _lost_in_text(facts: Facts) -> bool:
-    """Return whether a text has NVML's Unknown Error, or says that a container lost its GPU when units reloaded."""
-    reloaded = heard(facts, BLAMED) and heard(facts, *WITH) and not heard(facts, *TOOLKIT)
-    reloaded = reloaded or (heard(facts, "node-not-permitted") and heard(facts, "restart-helps-said"))
-    return heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)) or reloaded
 
 
 RUNS = sh("docker run --rm --gpus all ubuntu nvidia-smi")
@@ -201,7 +196,7 @@ def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 
 def _snap_fix(*, named: bool) -> Fix:
-    """Give how the snap is taken away, which takes all that Docker holds with it; only a look where it may be none."""
+    """Return how to remove the snap, which deletes all that Docker holds; only a check if it may not be a snap."""
     if not named:
         return fixes.advice(
             "Check whether Docker is a snap; if so, replace it with Docker's own packages.",

@@ -44,11 +44,12 @@ from gpustack.diagnose.machine.values import (
 )
 from gpustack.diagnose.machine.views import each, inside
 from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rules import WRONG_CUDNN, WRONG_LIBRARIES
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import Command, requirement, sh
 from gpustack.model.facts import Component, Layer, Status, once, product
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,10 +67,11 @@ WORDS = {
     "leak": "is known to leak memory",
 }
 GRAVE = frozenset({"wrong-results", "crash", "hang"})
+WRONG_COPY = (*WRONG_CUDNN, *WRONG_LIBRARIES)
 DISTRIBUTIONS = {"flash-attn": "flash-attention", "torch": "pytorch"}
 
 
-@rule("known-bad-combination", Layer.LIBRARY, "pytorch", Severity.WARNING)
+@rule("known-bad-combination", Layer.LIBRARY, "pytorch", Severity.WARNING, explained_by=WRONG_COPY)
 def known_bad_combination(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A combination of versions with a known problem: wrong results, a crash, a hang, or much time or memory lost.
 
@@ -187,7 +189,7 @@ def newer_than_matrix(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _drivers(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     release, newest = driver_release(facts) or user_release(facts), max(matrix.branches)
     if release and release.branch > newest and not facts.host.wsl:
-        title = f"Driver {release} is from a branch newer than the matrix knows ({newest})"
+        title = f"Driver {release} is from a branch that the matrix does not know yet (its newest is {newest})"
         yield _newer("nvidia-driver", Layer.DRIVER, title, because(facts, "nvidia-driver", "version"))
 
 
@@ -196,7 +198,7 @@ def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         if build.component == "pytorch" and build.copy.version:
             newest = max(matrix.torch_releases, key=numbers)
             if numbers(build.copy.version)[:2] > numbers(newest):
-                title = f"{build.name} is newer than the matrix knows ({newest})"
+                title = f"{build.name} is newer than the newest release in the matrix ({newest})"
                 ground = because_of(facts, "pytorch", build.copy, "version")
                 yield _newer("pytorch", Layer.FRAMEWORK, title, ground, build.mark)
 
@@ -248,7 +250,7 @@ NEEDED = AROUND | {*FRAMEWORKS, "tensorflow"}  # of no maker of GPUs
 # How a process ends that asks a broken library, and what the loader says of a file that is none.
 DIED = re.compile(
     r"(?:was )?killed by |(?:gave )?no answer in |ended with (?:exit )?code |printed |closed its output"
-    r"|still there after|the time was up|it was interrupted|.*could (?:not )?be started"
+    r"|still there after|the time was up|(?:it|gpustack) was interrupted|.*could (?:not )?be started"
     r"|.*(?:invalid ELF header|file too short|wrong ELF class|undefined symbol|Is a directory"
     r"|cannot read file data|cannot open shared object file: Too many|ELF load command)"
 )
@@ -368,7 +370,7 @@ def _unseen_finding(seen: Component, name: str, why: str) -> Finding:
         component=seen.id,
         title=f"{shown} could not be examined: {why}",
         because=(Because(component=seen.id, fact="status", value=seen.status.value, source=seen.source),),
-        fix=_stuck() if DIED.match(why) or not _around(seen) else _at_fault(),
+        fix=AGAIN if "was interrupted" in why else STUCK if DIED.match(why) or not _around(seen) else UNREADABLE,
     )
 
 
@@ -378,19 +380,16 @@ def _explained(seen: Component) -> bool:
     return seen.id != "nvlink" and any(told)
 
 
-def _stuck() -> Fix:
-    return fixes.advice(
-        "Read what the kernel says, and look for processes that wait in it.",
-        sh("sudo dmesg | grep -iE 'nvrm|xid|hung task'"),
-        sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
-        verify=sh("gpustack doctor"),
-    )
-
-
-def _at_fault() -> Fix:
-    return fixes.advice(
-        "Its probe found something that it cannot read. If that is damaged, reinstall it; otherwise report this "
-        "with a snapshot.",
-        sh("gpustack snapshot"),
-        verify=sh("gpustack doctor"),
-    )
+AGAIN = fixes.advice("Run gpustack again, and let it finish.", verify=sh("gpustack doctor"))
+STUCK = fixes.advice(
+    "Read what the kernel says, and look for processes that wait in it.",
+    sh("sudo dmesg | grep -iE 'nvrm|xid|hung task'"),
+    sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
+    verify=sh("gpustack doctor"),
+)
+UNREADABLE = fixes.advice(
+    "Its probe found something that it cannot read. If that is damaged, reinstall it; otherwise report this "
+    "with a snapshot.",
+    sh("gpustack snapshot"),
+    verify=sh("gpustack doctor"),
+)

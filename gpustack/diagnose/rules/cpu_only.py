@@ -125,11 +125,12 @@ def _without(
     confidence: Confidence = Confidence.CERTAIN,
 ) -> Finding:
     """Return that a framework is a build of this kind, which has no code for a GPU that is here."""
+    built = f"built for {MAKERS[kind]} GPUs ({kind})" if kind in MAKERS else f"a {kind} build"
     return cpu_only_build.finding(
         instance=mark or component,
         severity=severity,
         component=component,
-        title=f"{name} is a {kind} build: it does not use {gpu}",
+        title=f"{name} is {built}: it does not use {gpu}",
         detail=detail,
         because=tuple(because),
         confidence=confidence,
@@ -138,24 +139,32 @@ def _without(
 
 
 KNOWN_MAKERS = {"intel": "Intel", "amd": "AMD"}
+MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "XPU": "Intel"}
 WORDS_KINDS = {"XPU": "xpu", "HIP": "rocm", "ROCm": "rocm"}
 
 
 def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return the PyTorch of which only the index that it came from, or another kind of GPU that it lacks, is known."""
     complaints = said(facts, "torch-not-compiled-cuda", "torch-cpu-only")
-    complaints = complaints or _usual_on_windows(facts)
+    complaints = complaints or _named_so(facts) or _usual_on_windows(facts)
     what = next((one.values["what"] for one in complaints if one.values.get("what")), "CUDA")
     build = torch(facts)
     amd = build is not None and build.accelerator == "rocm"
     excused = (facts.host.os or "").startswith("macOS") or (what != "XPU" and (amd or _for_intel(facts)))
     if complaints and not excused:
         yield _without(
-            f"PyTorch {torch_version(facts) or 'here'}",
+            f"PyTorch {torch_version(facts) or ''}".strip(),
             (*map(because_said, complaints[:3]), *because_torch(facts)),
             _torch_fix(facts, matrix, what),
             detail=f"PyTorch itself reports that it was not compiled with {what}; GPU and driver are not at fault.",
         )
+
+
+def _named_so(facts: Facts) -> tuple[Message, ...]:
+    """Return the sentences that call this PyTorch a CPU build, if the GPU is unused or known."""
+    build = torch(facts)
+    other = build is not None and (build.cuda is not None or build.accelerator not in {"cpu", None})
+    return said(facts, "cpu-build-said") if not other and (gpu_unused(facts) or gpus(facts)) else ()
 
 
 def _usual_on_windows(facts: Facts) -> tuple[Message, ...]:
@@ -191,10 +200,10 @@ def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     if build and build.accelerator not in {"cuda", None}:
         return
-    release = torch_version(facts) or value(facts, "pip-torch-command", "version") or "here"
+    release = torch_version(facts) or value(facts, "pip-torch-command", "version") or ""
     name = text(copies(facts, f"{maker}-gpu")[0].facts, "name") or f"the {KNOWN_MAKERS[maker]} GPU"
     yield _without(
-        f"PyTorch {release}",
+        f"PyTorch {release}".strip(),
         (*grounds(facts, "no-driver-found", "pip-torch-command", most=2), *because_torch(facts)),
         fixes.any_torch(build, facts, matrix, "rocm" if maker == "amd" else "xpu"),
         kind="CUDA",
@@ -292,7 +301,7 @@ def _unfit(build: Build, facts: Facts) -> bool:
 
 
 def _cards(facts: Facts) -> bool:
-    """Tell whether a card of AMD's or Intel's is here that computes; those in a processor are no reason for a build."""
+    """Return whether there is a discrete AMD or Intel GPU that can compute; integrated ones do not count."""
     return bool(amd_cards(facts) or discrete(facts))
 
 
@@ -341,9 +350,15 @@ def _finding(build: Build, facts: Facts, matrix: Matrix) -> Finding:
         component=build.component,
         mark=build.mark,
         kind=kind,
+        gpu=_gpu_here(facts),
         detail=_why(build, facts),
         severity=Severity.INFO if remark else Severity.ERROR if complained else Severity.WARNING,
     )
+
+
+def _gpu_here(facts: Facts) -> str:
+    makers = () if nvidia_here(facts) else [name for maker, name in KNOWN_MAKERS.items() if _of(facts, maker)]
+    return f"the {makers[0]} GPU" if makers else "the GPU"
 
 
 def _why(build: Build, facts: Facts) -> str:
@@ -356,7 +371,7 @@ def _why(build: Build, facts: Facts) -> str:
         return f"{product(build.component)} reports it itself; GPU and driver are not at fault."
     said = text(build.copy.facts, "cuda_used")
     if said and build.component == "pytorch" and from_text(facts):
-        return f"Its report says that the CUDA used to build it is {said}: it contains no CUDA."
+        return f'Its report says "CUDA used to build PyTorch: {said}", so it was built without CUDA.'
     return ""
 
 

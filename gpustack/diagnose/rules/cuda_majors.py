@@ -63,7 +63,7 @@ def cuda_major_mixed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     The names of CUDA's libraries carry a number that belongs to a major version: libcublasLt.so.11 is from CUDA 11, and
     CUDA 12 has only libcublasLt.so.12. A newer toolkit does not serve a program that was built for an older major
     version, whatever the driver. Install the program's build for the CUDA version that is here, or install the
-    libraries of its libraries of its own major version as well: both can coexist on one machine.
+    libraries of its own major version as well: both can coexist on one machine.
     """
     wanted, signs = clashing(facts, matrix), cuda_here(facts, matrix)
     if not wanted:
@@ -87,12 +87,12 @@ def _mixed(wanted: Sequence[Missing], major: int, what: str, here: Sequence[Here
     name = by.rpartition("/")[2] if "/" in by or ".so" in by else name
     release = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0") if ort else None
     other = install(facts, matrix, major, *(one.soname for one in wanted[:1]))
-    build = f"Install the program's build for {f'CUDA {here[0].major}' if here else 'the CUDA that is here'}."
+    build = f"Install the program's build for {f'CUDA {here[0].major}' if here else 'the installed CUDA'}."
     build = _build_for(here[0].major, facts, matrix) if ort and here else build
+    text = f"Or {other.text[:1].lower()}{other.text[1:]}"
     return cuda_major_mixed.finding(
         component=wanted[0].library if wanted else None,
-        title=f"{name} needs {what}, "
-        + (f"but {here[0].what.rpartition('/')[2]} is here (CUDA {here[0].major})" if here else "which is not here"),
+        title=f"{name} needs {what}, " + (f"but {here[0]} is installed" if here else "which is not installed"),
         detail=f"Not found: {', '.join(one.soname for one in wanted)}. {ALONE}" if wanted else ALONE,
         confidence=Confidence.CERTAIN if wanted and any(one.sure for one in here) else Confidence.LIKELY,
         because=(
@@ -101,7 +101,7 @@ def _mixed(wanted: Sequence[Missing], major: int, what: str, here: Sequence[Here
             *(one.because for one in here[:3]),
         ),
         row=release.row if release else None,
-        fix=fixes.advice(f"{build} Else: {other.text}", *other.commands, verify=PROVIDERS if ort else other.verify),
+        fix=fixes.advice(f"{build} {text}", *other.commands, verify=PROVIDERS if ort else other.verify),
     )
 
 
@@ -118,7 +118,7 @@ def _taken_instead(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield cuda_major_mixed.finding(
             component="cuda-runtime",
             title=f"{found} of CUDA {major} is loaded instead of {own} of CUDA {proper[0]}",
-            detail=f"{': '.join(['Both are here', *([', '.join(listed)] if listed else [])])}. {ALONE}",
+            detail=f"{': '.join(['Both are installed', *([', '.join(listed)] if listed else [])])}. {ALONE}",
             confidence=Confidence.CERTAIN if listed else Confidence.LIKELY,
             because=(because_said(one), *(here.because for here in wheels[:4])),
             fix=fixes.advice(
@@ -310,7 +310,7 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         needs = f"{needs} Libraries of another version have other names, so it does not use the GPU."
     yield tf_cannot_dlopen.finding(
         component=wanted[0].library if wanted else TENSORFLOW,
-        title=title + (f"; {' and '.join(what for what, _ in here)} is here" if here else ""),
+        title=title + (f"; {' and '.join(what for what, _ in here)} is installed" if here else ""),
         detail=needs,
         confidence=Confidence.CERTAIN if wanted and not guessed else Confidence.LIKELY,
         because=(
@@ -392,8 +392,8 @@ def _tf_fix(release: TensorflowRelease | None, wanted: Sequence[Missing], facts:
         )
     return fixes.advice(
         f"Install {_built(release, wanted) or 'the CUDA and cuDNN that this TensorFlow names'} "
-        "alongside what is there, and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); "
-        "or install a TensorFlow that is built for the CUDA version that is here.",
+        "alongside what is installed, and add its folder to the loader's path (LD_LIBRARY_PATH, on Windows PATH); "
+        "or install a TensorFlow that is built for the installed CUDA version.",
         sh("ldconfig -p | grep -E 'libcudart|libcudnn'"),
         verify=fixes.TENSORFLOW_SEES,
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.rule import Rule
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, JsonValue
+    from gpustack.model.facts import Facts
 
 
 NODE = "/dev/nvidia-uvm"
@@ -127,13 +127,13 @@ def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     row = matrix.cuda_codes.get(UNKNOWN)
     unknown = not in_text or heard(facts, "cuinit-999", "cuda-unknown-error")
-    how = "unknown error, 999" if unknown else "it fails"
+    how = " (unknown error, 999)" if unknown else ""
     stale = "stale" if slept else "probably stale after a suspend"
     what = "after the machine was suspended" if slept else "and the driver lists the GPU"
     awake = "" if slept else "If the machine was not suspended: is nvidia_uvm loaded, and does /dev/nvidia-uvm exist?"
     seen = (("libcuda", "cu_init"), ("nvml", "code"), (MODULE, "loaded"))
     yield uvm_stale_after_suspend.finding(
-        title=f"CUDA does not start ({how}) {what}: nvidia_uvm is {stale}",
+        title=f"CUDA does not start{how} {what}: nvidia_uvm is {stale}",
         detail=machine(facts, matrix, "Across suspend and resume, nvidia_uvm keeps state that the GPU has lost.", awake)
         if in_text
         else "",
@@ -238,12 +238,6 @@ def asked(facts: Facts) -> int | None:
     return number(told(facts, "libcuda"), "cu_init")
 
 
-def _folders(libcuda: JsonValue, path: str) -> list[str]:
-    """Return the folders by which the loader comes to this file, as they are spelled on its path."""
-    spelled = [text(copy, "path") or "" for copy in items(libcuda, "copies") if text(copy, "real") == path]
-    return list(dict.fromkeys(one.rpartition("/")[0] for one in [*spelled, path] if one))
-
-
 USUAL = "/usr/local/cuda/compat"
 MOUNTED = "/usr/local/nvidia/lib64:/usr/local/nvidia/lib"  # where the container toolkit puts the driver
 
@@ -254,6 +248,7 @@ def _finding(record: Rule, code: int, facts: Facts, matrix: Matrix) -> Finding:
     path = found.path if found else text(libcuda, "path") if facts.taken else None
     pair, answered = code == MISMATCH, asked(facts) == code
     seen = Because(component="libcuda", fact="copies", value=path, source="the loader's order")
+    spelled = [text(copy, "path") or "" for copy in items(libcuda, "copies") if text(copy, "real") == path]
     return record.finding(
         title=_title(path, code, facts, matrix),
         detail=_detail(found, code, facts, matrix),
@@ -266,7 +261,9 @@ def _finding(record: Rule, code: int, facts: Facts, matrix: Matrix) -> Finding:
         ),
         row=row.row if row else None,
         fix=fixes.off_path(
-            _folders(libcuda, path), "the folder of the compat libcuda (or out of ld.so.conf)", fixes.DOCTOR
+            list(dict.fromkeys(one.rpartition("/")[0] for one in [*spelled, path] if one)),
+            "the folder of the compat libcuda (or out of ld.so.conf)",
+            fixes.DOCTOR,
         )
         if path
         else _without_compat(facts)
@@ -276,7 +273,7 @@ def _finding(record: Rule, code: int, facts: Facts, matrix: Matrix) -> Finding:
 
 
 def of_compat(facts: Facts) -> bool:
-    """Tell whether TensorFlow or JAX names a libcuda that differs from the module, and a compat package is it."""
+    """Return whether TensorFlow or JAX reports a libcuda of another release than the module's: a compat package."""
     short = (one.values["client"].rpartition(".")[0] for one in holding(facts, "tf-driver-mismatch", "client"))
     spoken = [one.line for one in said(facts, "compat-folder")]
     return any(release in line for release in short if release for line in spoken)
@@ -368,7 +365,7 @@ def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     The cuda-compat package brings a libcuda of a newer driver branch, for older kernel drivers of certain branches,
     which newer packages list in an ELF note. Here it is found before the driver's own and does not match the kernel
     module: it is older than the module, or was not made for the module's branch. Take it off the library path, or
-    install the install the package that matches.
+    install the package that matches.
     """
     found, driver = winner(facts), driver_release(facts)
     foretold = asked(facts) is None and found and driver and found.pairs(driver) is False

@@ -40,17 +40,7 @@ from gpustack.diagnose.machine.values import text, version
 from gpustack.diagnose.machine.wheels import ASK, fix, other_cuda, shows, torches
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges, training
-from gpustack.model.command import (
-    ADDRESS,
-    BUILD_TAG,
-    DISTRIBUTION,
-    MODULE,
-    NUMBER,
-    either,
-    requirement,
-    sh,
-    step,
-)
+from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, NUMBER, either, requirement, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -111,7 +101,7 @@ def _on_disk(one: OtherCuda, facts: Facts, matrix: Matrix) -> Finding:
         severity=Severity.WARNING,
         layer=Layer.SERVING if wheel.name in SERVING else Layer.FRAMEWORK,
         component=wheel.name,
-        title=f"{wheel.words} is built for CUDA {one.major}, but {one.build.name} here is for CUDA {own}",
+        title=f"{wheel.words} is built for CUDA {one.major}, but {one.build.name} is for CUDA {own}",
         detail=f"{(one.file.path or '').rpartition('/')[2]} needs libcudart.so.{one.major}, which is not here.",
         because=(*one.because(facts), *because_package(facts, wheel.name)),
         row=wheel.row,
@@ -128,7 +118,7 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
         instance=wheel.name,
         layer=Layer.FRAMEWORK,
         component=wheel.name,
-        title=f"{wheel.words} is built for torch {built}, but torch {have} is here, for a different CUDA",
+        title=f"{wheel.words} is built for torch {built}, but torch {have} is installed, for a different CUDA",
         detail="Its own kernels cannot be loaded: without them it is slow or fails.",
         because=(because_said(message), *because_package(facts, wheel.name)),
         row=wheel.row,
@@ -224,7 +214,7 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
         fix=fixes.advice(
             f"Install the torch for CUDA {major}"
             + (f" that this release asks for (torch {wheel.torch})" if wheel.torch else "")
-            + f", or the build of {wheel.name} for the CUDA of the torch that is here: both must have the same "
+            + f", or the build of {wheel.name} for the CUDA of the installed torch: both must have the same "
             "major version.",
             ASK,
             *torches(wheel, major, matrix),
@@ -253,12 +243,12 @@ def _of_another_program(message: Message, facts: Facts) -> bool:
 def _finding(found: Sought, own: str, facts: Facts, matrix: Matrix) -> Finding:
     wheel = _wheel(found.message, facts, matrix)
     release, major = torch_version(facts), found.majors[-1]
-    name = wheel.words if wheel else "A wheel here"
+    name = wheel.words if wheel else "A wheel"
     return cuda_major_mismatch_wheel.finding(
         instance=wheel.name if wheel else None,
         layer=Layer.SERVING if wheel is None or wheel.name in SERVING else Layer.FRAMEWORK,
         component=wheel.name if wheel else "pytorch",
-        title=f"{name} is built for CUDA {major} ({found.soname}), but torch {release} here is for CUDA {own}",
+        title=f"{name} is built for CUDA {major} ({found.soname}), but torch {release} is for CUDA {own}",
         detail=f"torch brings only the libraries of CUDA {own.partition('.')[0]}; {found.soname} is from CUDA {major}.",
         because=(
             because_said(found.message),

@@ -23,6 +23,7 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, hol
 from gpustack.diagnose.machine.packages import CUDNN, cuda_here, cudnn_here, majors, missing
 from gpustack.diagnose.machine.values import because_of, copies, flag, items, table, text, texts, told, version
 from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rules import WRONG_CUDNN
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
 from gpustack.model.facts import Layer
@@ -58,7 +59,7 @@ def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             )
 
 
-@rule("several-cudnn-copies", Layer.LIBRARY, "cudnn", Severity.INFO)
+@rule("several-cudnn-copies", Layer.LIBRARY, "cudnn", Severity.INFO, explained_by=WRONG_CUDNN)
 def several_cudnn_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There are several copies of cuDNN; this says which one a framework uses. It is not a fault by itself.
 
@@ -76,7 +77,7 @@ def several_cudnn_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         yield several_cudnn_copies.finding(
             instance=build.mark,
             title=f"{build.name} {one.how} cuDNN {version}, not {' or '.join(_versions(differing))}",
-            detail=f"In use: {one.path}. Passed over: {'; '.join(map(_line, differing))}.",
+            detail=f"In use: {one.path}. Not used: {'; '.join(map(_line, differing))}.",
             because=(
                 evidence(build, "libcudnn", one),
                 *(Because(component="cudnn", fact="path", value=copy.path, source=_owner(copy)) for copy in differing),
@@ -123,7 +124,7 @@ def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     wheel = requirement(f"nvidia-cudnn-cu{cuda or 12}", f"=={major}.*" if major else "")
     yield cudnn_missing.finding(
         title=f"{wanted[0].soname} of cuDNN {major} is not found".replace("  ", " ")
-        + (f"; cuDNN {others[0]} is here" if others else ""),
+        + (f"; cuDNN {others[0]} is installed" if others else ""),
         detail="Another major version of cuDNN cannot take its place."
         if others
         else "It is not installed, or it is inside a wheel, where the loader does not look for other programs.",
@@ -228,7 +229,7 @@ def cudnn_two_copies(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     folder holds parts of two versions, or a framework loads parts from two folders. The second happens by accident: a
     wheel's libcudnn opens its parts by name, and LD_LIBRARY_PATH takes precedence over the folder that the wheel names.
     cuDNN then says CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Take the other one off the path,
-    or or reinstall the right one.
+    or reinstall the right one.
     """
     found = list(_two_seen(facts, matrix))
     yield from found or _two_said(facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import fixes
+from gpustack.diagnose import driver_packages, fixes
 from gpustack.diagnose.machine import containers, naming
 from gpustack.diagnose.machine.inventory import (
     DRIVER,
@@ -37,7 +37,7 @@ SHUT_DOWN = (sh("wsl.exe --shutdown"),)
 
 
 @rule("libcuda-missing", Layer.DRIVER, "libcuda")
-def libcuda_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+def libcuda_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The driver works, but its CUDA library (libcuda) is missing.
 
     NVML and nvidia-smi come with the driver's utilities, libcuda with its compute libraries. Distributions package them
@@ -53,11 +53,11 @@ def libcuda_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             Because(component="libcuda", fact="status", value="absent", source="the loader"),
             because(facts, "nvml", "code"),
         ),
-        fix=_libcuda_fix(facts),
+        fix=_libcuda_fix(facts, matrix),
     )
 
 
-def _libcuda_fix(facts: Facts) -> Fix:
+def _libcuda_fix(facts: Facts, matrix: Matrix) -> Fix:
     if facts.host.container:
         command = sh("docker run --rm --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ubuntu ldconfig -p")
         return fixes.advice(
@@ -69,17 +69,19 @@ def _libcuda_fix(facts: Facts) -> Fix:
     if facts.host.wsl:
         text, commands = "Update the Windows driver, which brings libcuda, and restart WSL.", SHUT_DOWN
         return fixes.advice(text, *commands, verify=sh("gpustack doctor"))
-    return _installed(facts)
+    return _installed(facts, matrix)
 
 
-def _installed(facts: Facts) -> Fix:
+def _installed(facts: Facts, matrix: Matrix) -> Fix:
     """Return how the package with libcuda is installed."""
     release = user_release(facts)
-    family = fixes.manager(facts)
+    family, number = fixes.manager(facts), release.branch if release else 580
     if family == "apt":
-        branch = BRANCH(release.branch if release else 580)
+        branch = BRANCH(number)
         ubuntu = sh("sudo apt-get install libnvidia-compute-{branch}", branch=branch)
         commands: tuple[Command, ...] = (ubuntu if fixes.ubuntu(facts) else sh("sudo apt-get install libcuda1"),)
+    elif family == "zypper":  # whose parts have other names than those of Red Hat
+        commands = driver_packages.commands(number, facts, matrix)
     else:
         commands = fixes.from_nvidia(facts, "nvidia-driver-cuda", fixes.DRIVERS, arch="nvidia-utils")
     return fixes.advice(
@@ -103,7 +105,7 @@ def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     row = matrix.nvml_codes.get(code) if code else None
     name = text(told(facts, "nvml"), "code_name") or (row.name if row else "")
     yield nvml_init_failed.finding(
-        title=f"NVML does not start: error {code} {name}".rstrip() if code else "libnvidia-ml cannot be loaded",
+        title=f"NVML does not start: {_error(code, name)}" if code else "libnvidia-ml cannot be loaded",
         detail=(row.advice or row.meaning) if row else error or "",
         because=(because(facts, "nvml", "code"), because(facts, "nvml", "error")),
         row=row.row if row else None,
@@ -194,7 +196,7 @@ def driver_library_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail=" ".join(part for part in (_why(facts), _named(facts)) if part),
         because=(*grounds(facts, *SAID), *_grounds(facts)),
         row=row.row if row and code == MISMATCH else None,
-        fix=_mismatch_fix(facts),
+        fix=_mismatch_fix(facts, matrix),
     )
 
 
@@ -278,7 +280,7 @@ def _why(facts: Facts) -> str:
     return f"The module on disk is {disk}: no two parts are from the same release." if disk else ""
 
 
-def _mismatch_fix(facts: Facts) -> Fix:
+def _mismatch_fix(facts: Facts, matrix: Matrix) -> Fix:
     source = DriverRelease.parse(value(facts, "module-source", "driver"))
     loaded, disk, users = loaded_release(facts), disk_release(facts) or source, _users(facts)
     if facts.host.container and disk is None:
@@ -288,11 +290,12 @@ def _mismatch_fix(facts: Facts) -> Fix:
             containers.COMMANDS["docker"],
             verify=sh("nvidia-smi"),
         )
+    before = driver_packages.without_runfile(facts)
     if len(users) > 1 or (disk and (disk == loaded or disk not in users)):
         return fixes.rebuild(
             facts,
             "Install all parts of the driver at one release, build the module, and restart.",
-            fixes.reinstall(facts),
+            *(fixes.driver(facts, matrix) if before else (fixes.reinstall(facts),)),
             sh("sudo dkms autoinstall"),
             fixes.initramfs(facts),
         )
@@ -304,9 +307,13 @@ def _mismatch_fix(facts: Facts) -> Fix:
     )
 
 
+def _error(code: int, name: str | None) -> str:
+    return f"error {code}{f' ({name})' if name else ''}"
+
+
 @rule("cuda-init-failed", Layer.DRIVER, "libcuda", explained_by=(*NO_CUDA, "nvml-init-failed"))
 def cuda_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """CUDA does not start: cuInit, the first call of every CUDA program, answers with an error.
+    """CUDA does not start: cuInit, the first call of every CUDA program, returns an error.
 
     No CUDA program works until it succeeds. Usually this follows from a deeper fault, which is then named as its cause.
     On its own, its number says what to check.
@@ -316,7 +323,8 @@ def cuda_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if not nvidia_here(facts) or (error is None and not code):
         return
     row = matrix.cuda_codes.get(code) if code else None
-    said = f"error {code} {text(libcuda, 'cu_init_name') or ''}".rstrip() if code else "libcuda cannot be loaded"
+    name = text(libcuda, "cu_init_name") or (row.name if row else None)
+    said = _error(code, name) if code else "libcuda cannot be loaded"
     said = error or said if code == 0 else said  # it starts, and what comes next fails
     yield cuda_init_failed.finding(
         title=f"CUDA does not start: {said}",

@@ -100,6 +100,12 @@ def _is_toolkit(held: object) -> bool:
     return not (isinstance(held, dict) and held.get("whose") == "driver")
 
 
+def _paddle(facts: Facts, matrix: Matrix) -> bool:
+    """Return whether PaddlePaddle, which names no reason, sees no GPU, and a CUDA here is too new for the driver."""
+    newer = (driver_fit(cuda, facts, matrix).kept is Kept.BROKEN for cuda in _seen(facts))
+    return heard(facts, "paddle-no-gpu") and any(newer)
+
+
 def _named(facts: Facts) -> bool:
     """Return whether a program names a driver release, and this one is older."""
     if any("found" in one.values for one in said(facts, "driver-older-than-needed")):
@@ -147,8 +153,10 @@ def driver_too_old_for_cuda_build(facts: Facts, matrix: Matrix) -> Iterator[Find
     for build, fit in too_new:
         what = f" for {build.name}: it is built for CUDA {build.cuda}"
         found = _finding(what, fit, build, facts, matrix)
-        yield replace(found, confidence=_sure(build, facts))
-    if not too_new and complained(facts):
+        # A build that is only thought to be the usual one is a guess until a program complains.
+        guessed = text(build.copy.facts, "build_from") is not None
+        yield replace(found, confidence=Confidence.LIKELY if guessed and not complained(facts) else Confidence.CERTAIN)
+    if not too_new and (complained(facts) or _paddle(facts, matrix)):
         yield _complaint(facts, matrix)
     if nvidia_here(facts):
         yield from _toolkit(facts, matrix)
@@ -215,12 +223,6 @@ def _finding(what: str, fit: Fit, build: Build | None, facts: Facts, matrix: Mat
             verify=fixes.verify(shown) if shown else sh("nvidia-smi"),
         ),
     )
-
-
-def _sure(build: Build, facts: Facts) -> Confidence:
-    """Tell how sure it is: a build that is only thought to be the usual one is a guess until a program complains."""
-    guessed = text(build.copy.facts, "build_from") is not None
-    return Confidence.LIKELY if guessed and not complained(facts) else Confidence.CERTAIN
 
 
 def _grounds(build: Build, facts: Facts) -> tuple[Because, ...]:
@@ -303,7 +305,7 @@ def ptx_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _made_with(facts: Facts, matrix: Matrix) -> CudaVersion | None:
-    """Give the CUDA version of the code: by the PTX version that it names, else by a toolkit newer than the driver."""
+    """Return the CUDA version of the code: by its PTX version, else by a toolkit newer than the driver."""
     needs, highest = _ptx(facts, "needs"), naming.cuda_of_driver(facts, matrix)
     if needs:
         return min((one.cuda for one in toolkits.targets(matrix) if one.ptx >= needs), default=None)

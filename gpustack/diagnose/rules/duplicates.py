@@ -288,7 +288,7 @@ def _fix(python: Word, names: Sequence[str], facts: Facts) -> Fix:
     fitting = (name for major in here for name in names if f"cuda{major}" in name)
     kept = next(fitting, names[-1] if several else "cupy-cuda12x")
     return fixes.advice(
-        "Remove all of them, then install the one for the CUDA version that is here.",
+        "Remove all of them, then install the one for the CUDA version that is installed.",
         sh(
             "{python} -m pip uninstall -y {names}",
             python=python,

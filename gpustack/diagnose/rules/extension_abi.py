@@ -6,30 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, wheels
-from gpustack.diagnose.machine.extensions import (
-    SERVING,
-    UNNAMED,
-    Extension,
-    of_name,
-    other_cuda_alone,
-    unfitting,
-)
-from gpustack.diagnose.machine.frameworks import (
-    because_package,
-    because_torch,
-    installed,
-    torch_version,
-)
+from gpustack.diagnose.machine.extensions import SERVING, UNNAMED, Extension, of_name, other_cuda_alone, unfitting
+from gpustack.diagnose.machine.frameworks import because_package, because_torch, installed, torch_version
 from gpustack.diagnose.machine.linking import TORCH, demangled, symbol_owner
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import torch as rows
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers, within
-from gpustack.model.command import (
-    BUILD_TAG,
-    VERSION,
-    sh,
-)
+from gpustack.model.command import BUILD_TAG, VERSION, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Severity
 
@@ -302,7 +286,7 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
     return extension_abi_mismatch.finding(
         instance=extension.name,
         component=extension.name,
-        title=f"{extension.words} was built for torch {built or 'another'}, but torch {values['have']} is here",
+        title=f"{extension.words} was built for torch {built or 'another'}, but torch {values['have']} is installed",
         detail="Its own kernels cannot be loaded: without them it is slow or fails." + _asks(extension),
         because=(because_said(message), *because_package(facts, extension.name)),
         row=extension.row,
@@ -322,7 +306,7 @@ def _abi_pinned(message: Message, package: str, facts: Facts, matrix: Matrix) ->
         severity=Severity.WARNING,
         layer=Layer.SERVING if package in SERVING else Layer.LIBRARY,
         component=package,
-        title=f"{package} {values.get('version', '')} requires torch {needs}, but torch {found} is here",
+        title=f"{package} {values.get('version', '')} requires torch {needs}, but torch {found} is installed",
         detail="If it has compiled parts, they are for the torch that it requires.",
         because=(because_said(message), *because_torch(facts)),
         row=extension.row,

@@ -177,6 +177,7 @@ BAR_FAILS = (
     "no-nvidia-gpu",
     "gpu-lost",
     "module-out-said",
+    "ze-no-devices",
 )
 HELPED = re.compile(
     r"4G[^.;]{0,40}\b(?:fix|solv|help|work)\w*|4G[^.]{0,40}\b(?:enabl|turn|switch)\w+[^.]{0,24}\b(?:works?|worked|fixe[sd]|helps|helped|solve[sd])\b|\b(?:fix|solv|help)\w*[^.;]{0,40}4G",
@@ -196,7 +197,7 @@ def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     invalid = said(facts, "bar-invalid")
     large = tuple(one for one in said(facts, "bar-no-space") if _large(one))
-    setting = tuple(one for one in said(facts, "bios-above-4g") if _decides(one))
+    setting = (*(one for one in said(facts, "bios-above-4g") if _decides(one)), *said(facts, "bar-small-said"))
     settled = setting if heard(facts, *BAR_FAILS) else tuple(one for one in setting if HELPED.search(one.line))
     if works(facts) or not (invalid or large or settled):
         return
@@ -250,7 +251,7 @@ LEGACY_FAILS = (
 
 @rule("legacy-gpu-needs-older-branch", Layer.DRIVER, "nvidia-driver", explained_by=("open-module-unsupported-gpu",))
 def legacy_gpu_needs_older_branch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The installed driver no longer runs this GPU.
+    """The installed driver no longer supports this GPU.
 
     Driver branches drop old architectures: Kepler ended with branch 470, Maxwell, Pascal and Volta with 580. The driver
     here is from a later branch: it loads and ignores the GPU. Install the last branch that supports it.
@@ -273,7 +274,7 @@ def legacy_gpu_needs_older_branch(facts: Facts, matrix: Matrix) -> Iterator[Find
 
 def _legacy(gpu: str, driver: str | None, last: int | None, facts: Facts, matrix: Matrix) -> Finding:
     return legacy_gpu_needs_older_branch.finding(
-        title=f"{f'Driver {driver}' if driver else 'This driver'} no longer runs the {gpu}"
+        title=f"{f'Driver {driver}' if driver else 'This driver'} no longer supports the {gpu}"
         + (f"; branch {last} (the {last}.xx legacy driver) is its last" if last else ""),
         detail=machine(facts, matrix),
         fix=fixes.rebuild(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -13,9 +13,10 @@ from gpustack.diagnose.machine.frameworks import because_torch, capability, gpu_
 from gpustack.diagnose.machine.inventory import builds, nvidia_here
 from gpustack.diagnose.machine.messages import because_said, said
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, text, version
+from gpustack.diagnose.requirements.records import Feature, features
 from gpustack.diagnose.rule import Rule, rule
 from gpustack.diagnose.rules import NAMED, NO_CUDA, WRONG_LIBRARIES
-from gpustack.model.command import NOTHING, PYTHON, Command, sh, step
+from gpustack.model.command import NOTHING, PYTHON, Command, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.model.versions import ComputeCapability
@@ -44,66 +45,13 @@ AGED = re.compile(r"\b(?:amd|gfx\d+|rocm|intel|xpu|mps|cpu)\b", re.IGNORECASE)
 OLD_AMD = re.compile(r"gfx(?:8\w\w|90[0-9a]|10\d\d|11\d\d)$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feature:
-    """What was asked for: its name, the compute capability that it begins with, and what to ask for instead."""
-
-    name: str
-    needs: str | None
-    instead: str
-    commands: tuple[Command, ...]
+ASK = "nvidia-smi --query-gpu=name,compute_cap --format=csv"
+ANY = frozenset({"capability-needed", "quantization-capability"})  # messages about a feature that they may not name
 
 
-ASK = sh("nvidia-smi --query-gpu=name,compute_cap --format=csv")
-BF16 = Feature(
-    name="bf16 (bfloat16)",
-    needs="8.0",
-    instead="Use fp16 (float16, half) instead of bf16.",
-    commands=(step("with transformers: --fp16 instead of --bf16"), step("with vLLM: --dtype half")),
-)
-FLASH = Feature(
-    name="FlashAttention-2",
-    needs="8.0",
-    instead="Use another attention implementation: PyTorch's SDPA, or xFormers.",
-    commands=(
-        step('with transformers: attn_implementation="sdpa"'),
-        step("with vLLM: `export VLLM_ATTENTION_BACKEND=XFORMERS`"),
-    ),
-)
-HOPPER = Feature(
-    name="FlashAttention-3",
-    needs="9.0",
-    instead="Use FlashAttention-2 or PyTorch's SDPA.",
-    commands=(step('with transformers: attn_implementation="sdpa"'),),
-)
-FP8 = Feature(
-    name="FP8",
-    needs="8.9",
-    instead="Use the model in fp16 or bf16, or with a quantisation for older GPUs (AWQ, GPTQ, INT8).",
-    commands=(step("with vLLM: leave out --quantization fp8 and --kv-cache-dtype fp8"),),
-)
-COMPILE = Feature(
-    name="torch.compile (Triton)",
-    needs="7.0",
-    instead="Run without torch.compile (eager).",
-    commands=(sh("export TORCHDYNAMO_DISABLE=1"),),
-)
-TENSOR = Feature(
-    name="this kernel of llama.cpp",
-    needs=None,
-    instead="Run without the option that needs it: --flash-attn needs tensor cores in most builds.",
-    commands=(step("with llama.cpp: leave out --flash-attn (-fa)"),),
-)
-KINDS = {
-    "ggml-kernel-needs": TENSOR,
-    "bf16-unsupported": BF16,
-    "bf16-not-supported": BF16,
-    "flash-attention-gpu": FLASH,
-    "triton-gpu-too-old": COMPILE,
-    "fp8-unsupported": FP8,
-    "quantization-capability": FP8,
-    "capability-needed": FP8,
-}
+def _asking(facts: Facts) -> tuple[Message, ...]:
+    """Return the messages that ask for a feature."""
+    return said(facts, *(kind for one in features().values() for kind in one.said))
 
 
 @rule("gpu-feature-unsupported", Layer.SERVING, "gpu", in_one_python=True, from_messages=True)
@@ -118,7 +66,7 @@ def gpu_feature_unsupported(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     if build and build.accelerator in {"cpu", "rocm", "xpu"}:
         yield from _of_amd(facts)
         return
-    for message in sorted(said(facts, *KINDS), key=lambda one: ("cc" not in one.values, "needs" not in one.values)):
+    for message in sorted(_asking(facts), key=lambda one: ("cc" not in one.values, "needs" not in one.values)):
         feature, found = _feature(message), _found(message, facts)
         general = message.kind == "capability-needed" and (found[1] is None or AGED.search(message.line))
         if BY_ITSELF.search(message.line) or general:
@@ -140,25 +88,25 @@ def _of_amd(facts: Facts) -> Iterator[Finding]:
         title=f"{text(old.facts, 'name') or 'The GPU'} ({gfx}) is too old for FP8, which begins with gfx942 (MI300)",
         detail="Nothing in the stack is broken, and no other build changes this.",
         because=(because_said(asked[0]), because_of(facts, "amd-gpu", old, "gfx"), *because_torch(facts)),
-        fix=fixes.advice(FP8.instead, *FP8.commands),
+        fix=features()["fp8"].fix(),
     )
 
 
 def _feature(message: Message) -> Feature:
     """Return what the message is about, with the capability that it names itself."""
-    line = message.line.lower()
-    base = KINDS[message.kind]
-    if message.kind in {"capability-needed", "quantization-capability"}:
-        base = BF16 if "bf16" in line or "bfloat16" in line else FLASH if "flash" in line else base
+    line, known = message.line.lower(), features()
+    base = next(one for one in known.values() if message.kind in one.said)
+    if message.kind in ANY:
+        named = "bf16" if "bf16" in line or "bfloat16" in line else "flash" if "flash" in line else None
+        base = known[named] if named else base
     if "flash" in line and ("hopper" in line or "flashattention-3" in line or "flash attention 3" in line):
-        base = HOPPER
+        base = known["flash-3"]
     needs = capability(message.values.get("needs")) or base.needs
-    plain = message.kind in {"capability-needed", "quantization-capability"} and base is FP8 and "fp8" not in line
-    if plain:
+    if message.kind in ANY and base is known["fp8"] and "fp8" not in line:
         what = (message.values.get("what") or "A feature").strip().removeprefix("The ").removeprefix("the ")
         other = "Use another method or format that this GPU supports, such as fp16."
         return Feature(name=what, needs=needs, instead=other, commands=(ASK,))
-    return Feature(name=base.name, needs=needs, instead=base.instead, commands=base.commands)
+    return replace(base, needs=needs)
 
 
 def _found(message: Message, facts: Facts) -> tuple[str | None, str | None]:
@@ -190,14 +138,14 @@ def _finding(message: Message, feature: Feature, found: tuple[str | None, str | 
         detail="Nothing in the stack is broken, and no other build changes this.",
         because=(because_said(message), *_others(message, facts), *_gpu(facts), *because_torch(facts)),
         confidence=Confidence.CERTAIN if digits else Confidence.LIKELY,
-        fix=fixes.advice(feature.instead, *feature.commands),
+        fix=feature.fix(),
     )
 
 
 def _others(message: Message, facts: Facts) -> Iterator[Because]:
     """Return what other lines ask of the GPU, which may be more or less."""
     lines = {message.line}
-    for one in said(facts, *KINDS):
+    for one in _asking(facts):
         if one.values.get("needs") and one.line not in lines:
             lines.add(one.line)
             yield because_said(one)

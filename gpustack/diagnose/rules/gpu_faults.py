@@ -12,16 +12,7 @@ from gpustack.diagnose.machine.events import asked_for, faults
 from gpustack.diagnose.machine.inventory import driver_release, from_text, gpus, listed, starts, user_release
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.naming import machine, more, works
-from gpustack.diagnose.machine.values import (
-    because,
-    because_of,
-    flag,
-    number,
-    status,
-    text,
-    told,
-    version,
-)
+from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, told, version
 from gpustack.diagnose.requirements.versions import IN_WORDS, WELL
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
@@ -107,7 +98,7 @@ def _off_bus_finding(
     )
 
 
-ECC_SAID = ("ecc-uncorrectable", "ecc-count", "remap-failed", "ras-uncorrectable")
+ECC_SAID = ("ecc-uncorrectable", "ecc-count", "remap-failed", "remap-pending", "ras-uncorrectable")
 NONE = re.compile(r"\b(?:0|no|zero|without) (?:[a-z]+ )?(?:uncorrectable|uncorrected|double[- ]bit)", re.IGNORECASE)
 UNCORRECTED = (95, 64, 140, 48)
 CONTAINED = 94  # only the program that met it is harmed
@@ -136,7 +127,7 @@ def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         amd = heard(facts, "ras-uncorrectable")
         counters = sh("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT")
         show = sh("sudo dmesg | grep -i ras") if amd else counters
-        reset = step("with the INDEX of that list: `sudo nvidia-smi --gpu-reset -i INDEX`")
+        reset = step("with its index in that list: `sudo nvidia-smi --gpu-reset -i INDEX`")
         yield gpu_ecc_error.finding(
             instance=pci,
             severity=Severity.WARNING if past else Severity.ERROR,
@@ -184,7 +175,7 @@ def gpu_recovery_needed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         named = named or f"action {action}"
         yield gpu_recovery_needed.finding(
             instance=gpu.mark,
-            title=f"{gpu.name} at {gpu.mark} needs a recovery: {named.replace('-', ' ').lower()}",
+            title=f"{gpu.name} at {gpu.mark} needs a recovery: {named.replace('-', ' ').lower().replace('gpu', 'GPU')}",
             because=(
                 because_of(facts, "gpu", gpu.copy, "recovery_action"),
                 because_of(facts, "gpu", gpu.copy, "recovery_action_name"),
@@ -370,7 +361,7 @@ def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding
 
 
 def _state(facts: Facts) -> str:
-    """Say whether the fabric manager runs; where nobody looked, what such a machine has as a rule."""
+    """Return whether the fabric manager runs, in words; if unknown, what is usual on such a machine."""
     runs = flag(told(facts, MANAGER), "running")
     if runs:
         return "runs and has not joined the GPUs"

@@ -249,7 +249,7 @@ OPTION = sh("echo options nvidia NVreg_OpenRmEnableUnsupportedGpus=1 | sudo tee 
 
 @rule("open-module-unsupported-gpu", Layer.KERNEL_MODULE, "nvidia.ko")
 def open_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The open kernel module cannot run this GPU.
+    """The open kernel module does not support this GPU.
 
     NVIDIA's open kernel module needs the GSP processor, which came with Turing. On a Maxwell, Pascal or Volta GPU only
     the proprietary module works, and its last branch is 580. Install that flavour.
@@ -306,7 +306,7 @@ def _open_finding(one: str, arch: str | None, grounds: tuple[Because, ...], fact
     this = f"This is {arch}." if arch else ""
     needs = "The open module needs the GPU's GSP processor, which came with Turing."
     return open_module_unsupported_gpu.finding(
-        title=f"The open kernel module cannot run the {one}, which has no GSP; it needs the proprietary one",
+        title=f"The open kernel module does not support the {one}, which has no GSP; it needs the proprietary one",
         detail=machine(facts, matrix, needs, this),
         because=grounds,
         row=flavour.row if flavour else None,
@@ -320,7 +320,7 @@ def _open_finding(one: str, arch: str | None, grounds: tuple[Because, ...], fact
 
 @rule("closed-module-unsupported-gpu", Layer.KERNEL_MODULE, "nvidia.ko")
 def closed_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The proprietary kernel module cannot run this GPU.
+    """The proprietary kernel module does not support this GPU.
 
     From Blackwell on, NVIDIA's driver runs GPUs only with its open kernel module. With the proprietary one, the driver
     loads and lists no such GPU. Install the open flavour, in branch 570 or newer.
@@ -335,7 +335,7 @@ def closed_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Find
             continue
         yield closed_module_unsupported_gpu.finding(
             instance=copy.key,
-            title=f"The proprietary kernel module cannot run the {arch} GPU at {copy.key}; it needs the open one",
+            title=f"The proprietary kernel module does not support the {arch} GPU at {copy.key}; it needs the open one",
             because=(because(facts, "nvidia.ko", "flavour"), because_of(facts, "pci-display", copy, "device_id")),
             row=flavour.row,
             fix=fixes.rebuild(facts, "Install the open flavour of the kernel module.", *fixes.driver(facts, matrix)),

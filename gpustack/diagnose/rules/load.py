@@ -36,7 +36,8 @@ def memory(facts: Facts) -> Iterator[Finding]:
     told: set[str] = set()
     for gpu in amd.gpus(facts):
         grave, pages = (number(gpu.copy.facts, "ras", name) or 0 for name in ("uncorrected", "bad_pages"))
-        place = _device(gpu)
+        # Errors are counted for the whole device, not for a partition of it.
+        place = str(at(gpu.copy.facts, "pci") or gpu.mark)
         if (not grave and not pages) or place in told:
             continue
         told.add(place)
@@ -58,7 +59,7 @@ def memory(facts: Facts) -> Iterator[Finding]:
             fix=fixes.advice(
                 "Stop its programs and reset it, or restart the machine. If errors come back, have the board replaced.",
                 sh("amd-smi list"),
-                step("with the INDEX of that list: `sudo amd-smi reset --gpureset --gpu INDEX`"),
+                step("with its index in that list: `sudo amd-smi reset --gpureset --gpu INDEX`"),
                 sh("amd-smi bad-pages"),
                 verify=sh("amd-smi metric --ecc"),
             ),
@@ -135,11 +136,6 @@ def _narrow(copy: Instance) -> tuple[str, int, int] | None:
     return None
 
 
-def _device(gpu: AmdGpu) -> str:
-    """Return the device that a partition is of: errors are counted for the whole."""
-    return str(at(gpu.copy.facts, "pci") or gpu.mark)
-
-
 def _degrees(gpu: AmdGpu, name: str) -> float | None:
     value = at(gpu.copy.facts, "temperature", name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
@@ -181,7 +177,7 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield gpu_overheat.finding(
         severity=Severity.ERROR if gone else Severity.WARNING,
         component="gpu",
-        title="A GPU is too hot" + (f" ({most} C)" if most else "") + _end(lost=lost, gone=gone),
+        title="A GPU is too hot" + (f" ({most} °C)" if most else "") + _end(lost=lost, gone=gone),
         detail=machine(facts, matrix, "At its temperature limit a GPU cuts its clocks, then shuts down."),
         because=(*because, *grounds(facts, *GONE, OFF, most=2), *more(facts)),
         fix=fixes.advice(ADVICE, sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"), verify=sh("nvidia-smi")),
@@ -191,7 +187,7 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _end(*, lost: bool, gone: bool) -> str:
     """Return what came of the heat, in words."""
     if lost:
-        return ", and was lost from the bus for it"
+        return ", and fell off the bus because of it"
     return ", and shut down because of it" if gone else " and throttles itself (thermal)"
 
 

@@ -30,7 +30,7 @@ from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.diagnose.machine.lacking import Lacking
@@ -119,7 +119,8 @@ def nvjitlink_clash(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _linker(lack: Sequence[Lacking], facts: Facts, matrix: Matrix) -> Finding:
     """Return what a library wants of a linker that lacks it: as both were read, or as the loader said."""
     first, build, path = lack[0], lack[0].build, path_grounds(facts)
-    wanted = _newest([one.symbol for one in lack])
+    found = [(int(match[1]), int(match[2])) for match in map(VERSION.search, (one.symbol for one in lack)) if match]
+    wanted = ".".join(map(str, max(found))) if found else "a newer one"
     cuda = CudaVersion.parse(wanted)
     where = f"{first.found or ''} from {first.path.rpartition('/')[0]}".strip() if first.path else ""
     where = where or (f"from {there}" if (there := place(facts, "nvjitlink", cuda)) else "")
@@ -162,12 +163,6 @@ def _loaded(facts: Facts) -> tuple[str, tuple[Because, ...], str] | None:
         )
         return title, grounds(facts, OLDER, most=2), "torch"
     return None
-
-
-def _newest(names: Iterable[str]) -> str:
-    """Return the highest version among names."""
-    found = [(int(match[1]), int(match[2])) for match in map(VERSION.search, names) if match]
-    return ".".join(map(str, max(found))) if found else "a newer one"
 
 
 def _fix(build: Build, path: str, facts: Facts, matrix: Matrix) -> Fix:

@@ -187,19 +187,23 @@ def driver_packages_conflict(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     )
 
 
-COMPILER = ("compiler-missing", "msvc-missing")
+COMPILER = ("compiler-missing", "msvc-missing", "python-headers-missing")
 INSTALL = {"apt": sh("sudo apt-get install -y build-essential"), "dnf": sh("sudo dnf install -y gcc gcc-c++ make")}
+HEADERS = {"apt": sh("sudo apt-get install -y python3-dev"), "dnf": sh("sudo dnf install -y python3-devel")}
 
 
 @rule("host-compiler-missing", Layer.COMPILER, "gcc", from_messages=True)
 def host_compiler_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is no C or C++ compiler, and one is needed to build or at run time.
 
-    Triton and torch.compile compile small modules when a program runs; extensions and nvcc need a host compiler when
-    they are built. Slim images and fresh machines have none. Install gcc and g++ (on Windows the build tools of Visual
-    Studio), or name the one that is there with CC and CXX.
+    torch.compile and Triton compile small modules when a program runs; extensions and nvcc need a host compiler when
+    they are built. Slim images and fresh machines have none, or no headers of Python (Python.h). Install gcc, g++ and
+    the headers (on Windows the build tools of Visual Studio), or name the compiler that is there with CC and CXX.
     """
     if not heard(facts, *COMPILER):
+        return
+    if not heard(facts, *COMPILER[:2]):
+        yield _headers(facts)
         return
     windows = heard(facts, COMPILER[1])
     found = INSTALL.get(manager(facts) or "apt", sh("gcc --version"))
@@ -215,6 +219,24 @@ def host_compiler_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             ),
             root=True,
             verify=sh("where cl") if windows else sh("gcc --version"),
+        ),
+    )
+
+
+def _headers(facts: Facts) -> Finding:
+    embedded = step("install the whole Python of the same version, and copy its folders Include and libs into this one")
+    install = HEADERS.get(manager(facts) or "apt", step("install the development package of Python"))
+    return host_compiler_missing.finding(
+        title="Python's C headers (Python.h) are missing, which a module that is compiled here needs",
+        because=grounds(facts, COMPILER[2]),
+        fix=fixes.advice(
+            "Install the headers of the Python that runs the program (python3.11-dev for a second Python 3.11); a "
+            "virtual environment takes those of the Python it was made with.",
+            embedded if value(facts, COMPILER[2], "windows") else install,
+            root=not value(facts, COMPILER[2], "windows"),
+            verify=sh(
+                "python -c \"import sysconfig as s, os; print(os.path.exists(s.get_path('include') + '/Python.h'))\""
+            ),
         ),
     )
 
@@ -240,7 +262,7 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
         return
     missing = "compute" if compute else "video"
     yield container_capabilities_missing.finding(
-        title=f"The container got the GPU without the capability {missing!r}, so that library is missing",
+        title=f"The container got the GPU without the capability {missing!r}, so its library is missing",
         because=grounds(facts, CAPABILITIES, NO_VIDEO, *NO_CUDA),
         confidence=Confidence.CERTAIN if given else Confidence.LIKELY,
         fix=fixes.advice(

@@ -9,30 +9,14 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes
 from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.extensions import SERVING
-from gpustack.diagnose.machine.frameworks import (
-    because_package,
-    installed,
-    platform,
-)
-from gpustack.diagnose.machine.inventory import (
-    builds,
-    from_text,
-)
+from gpustack.diagnose.machine.frameworks import because_package, installed, platform
+from gpustack.diagnose.machine.inventory import builds, from_text
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.values import because_of, copies, number, table, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import generated, ranges
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import (
-    DISTRIBUTION,
-    PYTHON,
-    SOME_PYTHON,
-    Command,
-    Word,
-    either,
-    requirement,
-    sh,
-)
+from gpustack.model.command import DISTRIBUTION, PYTHON, SOME_PYTHON, Command, Word, either, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -165,7 +149,7 @@ def _outside(versions: str, version: Version) -> bool:
 
 
 def _hurts(other: str, versions: str, version: Version) -> bool:
-    """Tell whether a violation does harm: libraries of NVIDIA and transformers keep to what came before, when newer."""
+    """Return whether a violation does harm: newer NVIDIA libraries and transformers stay compatible."""
     if not other.startswith(("nvidia-", "cuda-", "tensorrt")) and other != BOUND_TO_SERVERS:
         return True
     floors = [one for one in ranges.specifiers(versions) if one.operator in {"==", ">=", "~="}]
@@ -184,7 +168,7 @@ def _pin_finding(name: str, broken: tuple[Pin, ...], listed: Instance) -> Findin
         severity=Severity.WARNING if first.hurts else Severity.INFO,
         layer=Layer.SERVING if name in SERVING else Layer.FRAMEWORK,
         component=name,
-        title=f"{name} {version} requires {first.words}, but {first.required} {first.found} is here{more}",
+        title=f"{name} {version} requires {first.words}, but {first.required} {first.found} is installed{more}",
         detail=_detail(name, worst),
         because=tuple(_because(name, pin) for pin in worst[:4]),
         confidence=Confidence.LIKELY,
@@ -211,7 +195,7 @@ def _pin_fix(name: str, version: str, pins: list[Pin], python: Word) -> Fix | No
     if not wanted:
         return None
     return fixes.advice(
-        f"Install what {name} requires, or the release of {name} that is made for what is here.",
+        f"Install what {name} requires, or the release of {name} that is made for what is installed.",
         *either(
             sh(
                 "{python} -m pip install {own} {wanted}",

@@ -258,8 +258,7 @@ def _python_fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: F
         f"Create an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
         sh("uv venv --seed --python {python} gpu && . gpu/bin/activate", python=DOTTED(best or "3.11")),
         step(
-            "or with conda: `conda create -n gpu python={python} && conda activate gpu`",
-            python=DOTTED(best or "3.11"),
+            "or with conda: `conda create -n gpu python={python} && conda activate gpu`", python=DOTTED(best or "3.11")
         ),
         _install(package, wanted, best, facts, matrix),
         verify=sh("python --version"),
@@ -297,7 +296,7 @@ def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
     The error is "version `GLIBCXX_3.4.32' not found" or "CXXABI_1.3.15 not found". It is not about the C library:
     usually the system's libstdc++ is found before the newer one of a conda environment, or the other way round. Let the
-    newer one newer one be found first, or install a newer one into the environment.
+    newer one be found first, or install a newer one into the environment.
     """
     wanting = sorted(
         holding(facts, LIBSTDCXX_SAYS, "needs"), key=lambda one: numbers(one.values["needs"].partition("_")[2])

@@ -7,23 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import driver_packages, fixes
 from gpustack.diagnose.machine import intel
-from gpustack.diagnose.machine.inventory import (
-    nvidia_here,
-    on_bus,
-)
+from gpustack.diagnose.machine.inventory import nvidia_here, on_bus
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
-from gpustack.diagnose.machine.values import (
-    because,
-    because_of,
-    copies,
-    flag,
-    items,
-    status,
-    table,
-    text,
-    texts,
-    told,
-)
+from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, status, table, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import PATH, VARIABLE, Command, sh, step
 from gpustack.model.facts import Layer, Status, product
@@ -138,7 +124,7 @@ def _install(facts: Facts) -> Fix:
 
 
 def _opencl_alone(facts: Facts) -> str | None:
-    """Give the package of OpenCL for Intel's GPUs, where packages were listed and none of Level Zero is among them."""
+    """Return the OpenCL package for Intel's GPUs if packages were listed and none is Level Zero's."""
     packages = table(told(facts, "system-packages"), "packages")
     found = next((f"{name} {packages[name]}" for name in OPENCL if name in packages), None)
     return None if any(HALVES.search(name) for name in packages) else found

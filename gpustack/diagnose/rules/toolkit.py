@@ -18,7 +18,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
 from gpustack.matrix.subjects import torch as torch_rows
 from gpustack.matrix.subjects.ranges import is_version, numbers
-from gpustack.model.command import ARCH, DOTTED, NAME, NOTHING, PATH, SOME_PYTHON, Command, either, sh, step
+from gpustack.model.command import ARCH, DOTTED, NOTHING, PATH, SOME_PYTHON, Command, either, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 
@@ -45,7 +45,7 @@ def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """
     build = torch(facts)
     cuda = build.cuda if build and build.accelerator == "cuda" else None
-    wanted = f" of CUDA {cuda}, which PyTorch here was built with" if cuda else ""
+    wanted = f" of CUDA {cuda}, which this PyTorch was built with" if cuda else ""
     if heard(facts, NO_TOOLKIT) and not (build and build.accelerator in {"rocm", "xpu"}):
         yield cuda_toolkit_missing.finding(
             severity=Severity.ERROR,
@@ -286,7 +286,7 @@ def _compiler_fix(facts: Facts, one: Compiler, matrix: Matrix) -> Fix:
     if one.name != "GCC" or newest is None:
         return fixes.advice(
             f"Build with an older {one.name} that this toolkit accepts, or with a newer CUDA toolkit.",
-            step("name the older {name} to nvcc: -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)),
+            step("point nvcc to the older compiler with -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER"),
             verify=sh("nvcc --version"),
         )
     return fixes.advice(
@@ -311,20 +311,16 @@ def toolkit_too_old_for_arch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     known = matrix.arch(one.arch.capability) if one.arch else None
     toolkit = f"The CUDA toolkit {one.toolkit}" if one.toolkit else "This CUDA toolkit"
     needs = f": CUDA {one.first} or newer does" if one.first else ""
+    name = gpu_name(one, facts)
+    what = f"{one.spelled} is {one.capability}{f', that of {name}' if name else ''}. " if one.capability else ""
     yield toolkit_too_old_for_arch.finding(
         title=f"{toolkit} does not know {one.spelled or 'the architecture of this GPU'}{needs}",
-        detail=_target_detail(one, facts),
+        detail=f"{what}It was refused by {one.by}.",
         confidence=Confidence.CERTAIN if one.arch else Confidence.LIKELY,
         because=one.because,
         row=known.row if known else None,
         fix=_target_fix(one, facts, matrix),
     )
-
-
-def _target_detail(one: Target, facts: Facts) -> str:
-    name = gpu_name(one, facts)
-    what = f"{one.spelled} is {one.capability}{f', that of {name}' if name else ''}. " if one.capability else ""
-    return f"{what}It was refused by {one.by}."
 
 
 def _target_fix(one: Target, facts: Facts, matrix: Matrix) -> Fix:

@@ -265,7 +265,7 @@ def _wrong(one: Setting, facts: Facts) -> str:
         return ""
     if not (blind or renumbered) and first.startswith("GPU-"):
         return ""
-    known = f"this machine has {many} GPU{'s' if many > 1 else ''}, 0 to {many - 1}"
+    known = f"this machine has {f'{many} GPUs, 0 to {many - 1}' if many > 1 else 'only GPU 0'}"
     return f"names a GPU that does not exist{f': {known}' if many and not renumbered else ''}"
 
 

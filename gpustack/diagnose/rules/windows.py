@@ -44,7 +44,7 @@ FAILS = (
 
 
 def _linux_driver(facts: Facts) -> bool:
-    """Tell whether a driver for Linux was installed inside WSL, so that what it brings is used instead of Windows'."""
+    """Return whether a Linux driver was installed inside WSL, so that its files are used instead of Windows'."""
     package = heard(facts, "linux-driver-package") or text(told(facts, DRIVER), "package") is not None
     if heard(facts, BLOCKED):
         return facts.host.wsl or package or not facts.host.os
@@ -141,17 +141,7 @@ def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Findin
         + (f" Here nvidia-smi is {smi[0]}, the driver of Windows {smi[1]}." if smi else ""),
         confidence=Confidence.LIKELY if package or smi or heard(facts, *PACKAGE) else Confidence.POSSIBLE,
         because=(
-            *grounds(
-                facts,
-                *PACKAGE,
-                "driver-package-failed",
-                SMI,
-                WINDOWS,
-                BLOCKED,
-                *FAILS,
-                CRASH,
-                most=6,
-            ),
+            *grounds(facts, *PACKAGE, "driver-package-failed", SMI, WINDOWS, BLOCKED, *FAILS, CRASH, most=6),
             *naming.known(facts, (DRIVER, "package"), ("gpu", "name")),
         ),
         fix=fixes.advice(
@@ -194,16 +184,7 @@ def wsl_libcuda_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=(
             *grounds(
                 facts,
-                *(
-                    HELPS,
-                    STUB,
-                    *FAILS,
-                    SMI_FAILS,
-                    ELSEWHERE,
-                    "ldconfig-libcuda",
-                    "libcuda-file",
-                    "wsl-smi-works",
-                ),
+                *(HELPS, STUB, *FAILS, SMI_FAILS, ELSEWHERE, "ldconfig-libcuda", "libcuda-file", "wsl-smi-works"),
                 *("ld-library-path", "ld-library-path-added"),
                 most=6,
             ),

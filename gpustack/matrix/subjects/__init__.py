@@ -5,13 +5,27 @@ Each file under ``compat-matrix/`` names in its head the components (``subjects`
 when it is first asked for something, since a report needs few of them and its start is counted in milliseconds.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import sys
+from typing import TYPE_CHECKING, TypeVar
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpustack.matrix import Matrix
+
+Kind = TypeVar("Kind")
 LATE = (
     *("amd_intel", "codes", "drivers", "frameworks", "gpus", "health", "known_bad", "libraries", "messages", "ranges"),
     *("serving", "terms", "toolkits", "torch", "training", "wheel_tags"),
 )
+
+
+def rows_of(table: str, part: str, kind: type[Kind]) -> Callable[[Matrix], tuple[Kind, ...]]:
+    """Return the function that returns the rows of one part of a table, which a matrix reads once."""
+    return lambda matrix: matrix.rows(table, part, kind)
 
 
 def _late(name: str) -> None:

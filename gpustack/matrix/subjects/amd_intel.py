@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import VersionRange
 from gpustack.model.reading import key
 from gpustack.model.rows import Stated, hexadecimal
@@ -164,9 +165,15 @@ class XpuBuild(Stated):
         return f"torch {self.torch} for XPU pins the oneAPI runtime {self.runtime}"
 
 
-def targets(matrix: Matrix) -> tuple[GfxTarget, ...]:
-    """Return every target, oldest first."""
-    return matrix.rows("rocm", "gpus", GfxTarget)
+targets = rows_of("rocm", "gpus", GfxTarget)  # every target, oldest first
+torch_builds = rows_of("rocm", "torch_builds", TorchRocmBuild)  # the builds of torch for ROCm, oldest first
+# The chips that the kernel's compute driver takes not at all, or under a condition.
+without_kfd = rows_of("rocm", "without_kfd", ChipsWithoutKfd)
+driver_windows = rows_of("rocm", "driver_windows", DriverWindow)  # which ROCm runs on which amdgpu-dkms, oldest first
+# The versions of the modules of amdgpu-dkms, oldest first.
+driver_modules = rows_of("rocm", "driver_modules", DriverModule)
+overrides = rows_of("rocm", "overrides", Override)  # the values of HSA_OVERRIDE_GFX_VERSION that are in use
+xpu_builds = rows_of("intel", "torch_xpu", XpuBuild)  # the oneAPI runtime of each torch, oldest first
 
 
 def gfx_of(matrix: Matrix, name: str) -> GfxTarget | None:
@@ -175,6 +182,7 @@ def gfx_of(matrix: Matrix, name: str) -> GfxTarget | None:
     own = _TARGET.match(plain)
     if own:
         return next((one for one in targets(matrix) if one.gfx == own.group()), None)
+    plain = re.sub(r"(?<=\d{4})(?=xtx?\b|gre\b)", " ", re.sub(r"^rx(?=\d)", "rx ", plain))  # rx6600xt is RX 6600 XT
     plain = _BARE.sub("rx ", plain)
     fitting = ((words, one) for one in targets(matrix) for words in one.names if _names(words, plain))
     return max(fitting, key=lambda found: len(found[0]), default=("", None))[1]
@@ -185,41 +193,16 @@ def support_of(matrix: Matrix, rocm: str) -> tuple[RocmSupport, ...]:
     return tuple(one for one in matrix.rows("rocm", "support", RocmSupport) if one.rocm.holds(rocm))
 
 
-def torch_builds(matrix: Matrix) -> tuple[TorchRocmBuild, ...]:
-    """Return the builds of torch for ROCm, oldest first."""
-    return matrix.rows("rocm", "torch_builds", TorchRocmBuild)
-
-
 def torch_build_of(matrix: Matrix, torch: str, rocm: str) -> TorchRocmBuild | None:
     """Return the build of a torch (2.4.1) for a ROCm (6.1), or None if no row states it."""
     minor = ".".join(torch.split(".")[:2])
     return next((one for one in torch_builds(matrix) if (one.torch, one.rocm) == (minor, rocm)), None)
 
 
-def without_kfd(matrix: Matrix) -> tuple[ChipsWithoutKfd, ...]:
-    """Return the chips that the kernel's compute driver takes not at all, or under a condition."""
-    return matrix.rows("rocm", "without_kfd", ChipsWithoutKfd)
-
-
-def driver_windows(matrix: Matrix) -> tuple[DriverWindow, ...]:
-    """Return which ROCm runs on which amdgpu-dkms, oldest first."""
-    return matrix.rows("rocm", "driver_windows", DriverWindow)
-
-
 def driver_window_of(matrix: Matrix, driver: str) -> DriverWindow | None:
     """Return the window of a release of amdgpu-dkms (6.3.3, 30.10.1), or None if no row states it."""
     minor = ".".join(driver.split(".")[:2])
     return next((one for one in driver_windows(matrix) if one.driver == minor), None)
-
-
-def driver_modules(matrix: Matrix) -> tuple[DriverModule, ...]:
-    """Return the versions of the modules of amdgpu-dkms, oldest first."""
-    return matrix.rows("rocm", "driver_modules", DriverModule)
-
-
-def overrides(matrix: Matrix) -> tuple[Override, ...]:
-    """Return the values of HSA_OVERRIDE_GFX_VERSION that are in use."""
-    return matrix.rows("rocm", "overrides", Override)
 
 
 def override_of(matrix: Matrix, gfx: str) -> Override | None:
@@ -264,11 +247,6 @@ def device_named(matrix: Matrix, name: str) -> int | None:
 def _product(name: str) -> str:
     """Return a product's name without its maker's and without what every product is called."""
     return " ".join(word for word in name.lower().split() if word not in {"intel", "graphics", "gpu", "data", "center"})
-
-
-def xpu_builds(matrix: Matrix) -> tuple[XpuBuild, ...]:
-    """Return the oneAPI runtime of each torch, oldest first."""
-    return matrix.rows("intel", "torch_xpu", XpuBuild)
 
 
 def xpu_build_of(matrix: Matrix, torch: str) -> XpuBuild | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gpustack.matrix.subjects import rows_of
 from gpustack.model.facts import Layer
 from gpustack.model.reading import key, whole
 from gpustack.model.report import Row
@@ -239,11 +240,5 @@ def bucket_of(matrix: Matrix, bucket: str) -> str | None:
     return next((one.meaning for one in matrix.rows("xid", "buckets", Bucket) if one.bucket == bucket), None)
 
 
-def cascades(matrix: Matrix) -> tuple[Cascade, ...]:
-    """Return which Xids bring which others."""
-    return matrix.rows("xid", "follows", Cascade)
-
-
-def clock_reasons(matrix: Matrix) -> tuple[ClockReason, ...]:
-    """Return every reason for lowered clocks, lowest bit first."""
-    return matrix.rows("xid", "clocks", ClockReason)
+cascades = rows_of("xid", "follows", Cascade)  # which Xids bring which others
+clock_reasons = rows_of("xid", "clocks", ClockReason)  # every reason for lowered clocks, lowest bit first

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import gpus
+from gpustack.matrix.subjects import gpus, rows_of
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.reading import key
 from gpustack.model.rows import Stated
@@ -67,9 +67,13 @@ class Build(Stated):
         return f"driver {self.driver} {'builds' if self.builds else 'does not build'} with Linux {self.kernel}"
 
 
-def branches(matrix: Matrix) -> tuple[Branch, ...]:
-    """Return every branch, oldest first."""
-    return matrix.rows("driver_branches", "branches", Branch)
+branches = rows_of("driver_branches", "branches", Branch)  # every branch, oldest first
+# Since when the driver lists a GPU, for the GPUs of which the matrix knows it.
+listings = rows_of("driver_branches", "listed", Listed)
+# Which releases were seen to build with which kernels, oldest release first.
+builds = rows_of("driver_branches", "builds", Build)
+# The newest kernel that a release's own source names, oldest release first.
+named = rows_of("driver_branches", "named", Build)
 
 
 def branch_of(matrix: Matrix, number: int) -> Branch | None:
@@ -90,11 +94,6 @@ def for_windows(matrix: Matrix, number: int) -> Branch | None:
     return next((one for one in branches(matrix) if number in one.windows), None)
 
 
-def listings(matrix: Matrix) -> tuple[Listed, ...]:
-    """Return since when the driver lists a GPU, for the GPUs of which the matrix knows it."""
-    return matrix.rows("driver_branches", "listed", Listed)
-
-
 def listed_since(matrix: Matrix, product: str) -> Listed | None:
     """Return the oldest driver release that lists a product, or None.
 
@@ -104,16 +103,6 @@ def listed_since(matrix: Matrix, product: str) -> Listed | None:
     exact = next((one for one in listings(matrix) if one.product.lower() == name), None)
     alike = (one for one in listings(matrix) if gpus.plain(one.product) == gpus.plain(product))
     return exact or min(alike, key=lambda one: one.driver, default=None)
-
-
-def builds(matrix: Matrix) -> tuple[Build, ...]:
-    """Return which releases were seen to build with which kernels, oldest release first."""
-    return matrix.rows("driver_branches", "builds", Build)
-
-
-def named(matrix: Matrix) -> tuple[Build, ...]:
-    """Return the newest kernel that a release's own source names, oldest release first."""
-    return matrix.rows("driver_branches", "named", Build)
 
 
 def fails_with(matrix: Matrix, driver: DriverRelease, kernel: str) -> Build | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import generated
+from gpustack.matrix.subjects import generated, rows_of
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, is_version, minor, numbers, version_of
 from gpustack.model.reading import key, made, whole
 from gpustack.model.rows import Stated, driver, spelt
@@ -196,9 +196,14 @@ class TensorflowPins(Stated):
         return None if python is None else self.numpy_312 if numbers(python)[:2] >= (3, 12) else self.numpy
 
 
-def jax_releases(matrix: Matrix) -> tuple[JaxRelease, ...]:
-    """Return the releases of JAX that are known, oldest first."""
-    return matrix.rows("jax", "releases", JaxRelease)
+jax_releases = rows_of("jax", "releases", JaxRelease)  # the releases of JAX that are known, oldest first
+# The minor releases of TensorFlow, oldest first.
+tensorflow_releases = rows_of("tensorflow", "releases", TensorflowRelease)
+onnx_releases = rows_of("onnx", "releases", OnnxRelease)  # every release of ONNX, oldest first
+# Every release of ONNX Runtime whose newest opset is stated, oldest first.
+onnx_runtimes = rows_of("onnx", "runtimes", OnnxRelease)
+# The minor releases of onnxruntime-gpu, oldest first.
+onnxruntime_releases = rows_of("onnxruntime", "releases", OrtRelease)
 
 
 def jax_of(matrix: Matrix, version: str) -> JaxRelease | None:
@@ -230,11 +235,6 @@ def jax_plugin(matrix: Matrix, version: str, cuda: int) -> Plugin | None:
     return next((one for one in plugins if one.versions.holds(version)), None)
 
 
-def tensorflow_releases(matrix: Matrix) -> tuple[TensorflowRelease, ...]:
-    """Return the minor releases of TensorFlow, oldest first."""
-    return matrix.rows("tensorflow", "releases", TensorflowRelease)
-
-
 def tensorflow_of(matrix: Matrix, version: str) -> TensorflowRelease | None:
     """Return what a TensorFlow (2.16.1) needs, or None if the matrix does not know it."""
     return next((one for one in tensorflow_releases(matrix) if one.version == minor(version)), None)
@@ -251,16 +251,6 @@ def tensorflow_gpu_on(matrix: Matrix, version: str, platform: str) -> bool | Non
     return next((one.gpu for one in rows if one.versions.holds(version)), None)
 
 
-def onnx_releases(matrix: Matrix) -> tuple[OnnxRelease, ...]:
-    """Return every release of ONNX, oldest first."""
-    return matrix.rows("onnx", "releases", OnnxRelease)
-
-
-def onnx_runtimes(matrix: Matrix) -> tuple[OnnxRelease, ...]:
-    """Return every release of ONNX Runtime whose newest opset is stated, oldest first."""
-    return matrix.rows("onnx", "runtimes", OnnxRelease)
-
-
 def onnx_of(matrix: Matrix, version: str) -> OnnxRelease | None:
     """Return the release of ONNX that a version belongs to, or None if no row states it."""
     return _minor_of(onnx_releases(matrix), version)
@@ -274,11 +264,6 @@ def onnx_runtime_of(matrix: Matrix, version: str) -> OnnxRelease | None:
 def _minor_of(rows: tuple[OnnxRelease, ...], version: str) -> OnnxRelease | None:
     wanted = minor(version) if is_version(version) else ""
     return next((one for one in rows if one.version == wanted), None)
-
-
-def onnxruntime_releases(matrix: Matrix) -> tuple[OrtRelease, ...]:
-    """Return the minor releases of onnxruntime-gpu, oldest first."""
-    return matrix.rows("onnxruntime", "releases", OrtRelease)
 
 
 def onnxruntime_of(matrix: Matrix, version: str) -> OrtRelease | None:

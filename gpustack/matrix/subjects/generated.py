@@ -35,6 +35,7 @@ DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "cudnn": ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13"),
     "nccl": ("nvidia-nccl-cu12", "nvidia-nccl-cu13"),
     "cublas": ("nvidia-cublas-cu12", "nvidia-cublas"),
+    "cupy": ("cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x"),
 }
 MACHINES: Mapping[str, Mapping[str, str]] = {
     "linux-x86_64": {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64"},
@@ -111,7 +112,8 @@ class Release(Stated):
             return None
         pythons = (minor(python.removesuffix("t")),) if python else self._pythons(platform)
         found = {_joined(said, name, platform, one, extra) for one in pythons}
-        return VersionRange(next(iter(found)) or "") if len(found) == 1 and None not in found else None
+        spans = found if python else found - {None}  # with some Pythons it requires it, with others nothing
+        return VersionRange(next(iter(spans)) or "") if len(spans) == 1 and None not in spans else None
 
     def serves(self, platform: str, python: str) -> bool:
         """Return whether there is a wheel for a Python on a platform, or nobody read which there are."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import VersionRange
 from gpustack.model.reading import key, whole
 from gpustack.model.rows import Stated
@@ -132,27 +132,9 @@ class JetsonTorch(Stated):
         return f"NVIDIA's PyTorch {' '.join(self.torch)} for JetPack {self.jetpacks}, Python {self.python}"
 
 
-class Side(str, Enum):
-    """Which side of the value is bad."""
-
-    ABOVE = "above"
-    AT_LEAST = "at-least"
-    BELOW = "below"
-
-
-def product_lines(matrix: Matrix) -> tuple[ProductLine, ...]:
-    """Return every line of products, oldest architecture first."""
-    return matrix.rows("gpus", "products", ProductLine)
-
-
-def shared_names(matrix: Matrix) -> tuple[SharedName, ...]:
-    """Return the names that do not tell the compute capability."""
-    return matrix.rows("gpus", "ambiguous", SharedName)
-
-
-def figures(matrix: Matrix) -> tuple[Figures, ...]:
-    """Return the datasheet figures that the matrix has."""
-    return matrix.rows("gpus", "figures", Figures)
+product_lines = rows_of("gpus", "products", ProductLine)  # every line of products, oldest architecture first
+shared_names = rows_of("gpus", "ambiguous", SharedName)  # the names that do not tell the compute capability
+figures = rows_of("gpus", "figures", Figures)  # the datasheet figures that the matrix has
 
 
 def jetpacks_for(matrix: Matrix, capability: ComputeCapability) -> tuple[JetPack, ...]:

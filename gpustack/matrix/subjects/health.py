@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from gpustack.matrix.subjects import rows_of
 from gpustack.model.facts import JsonValue
 from gpustack.model.reading import key, whole
 from gpustack.model.report import Severity
@@ -206,24 +207,10 @@ class Judged(Stated):
         return f"{self.name}: {self.what}"
 
 
-def states(matrix: Matrix) -> tuple[State, ...]:
-    """Return every expected state."""
-    return matrix.rows(TABLE, "states", State)
-
-
-def limits(matrix: Matrix) -> tuple[Limit, ...]:
-    """Return every limit."""
-    return matrix.rows(TABLE, "limits", Limit)
-
-
-def alikes(matrix: Matrix) -> tuple[Alike, ...]:
-    """Return every fact in which siblings are alike."""
-    return matrix.rows(TABLE, "alike", Alike)
-
-
-def counts(matrix: Matrix) -> tuple[Count, ...]:
-    """Return every pair of lists of GPUs that are compared."""
-    return matrix.rows(TABLE, "counts", Count)
+states = rows_of(TABLE, "states", State)  # every expected state
+limits = rows_of(TABLE, "limits", Limit)  # every limit
+alikes = rows_of(TABLE, "alike", Alike)  # every fact in which siblings are alike
+counts = rows_of(TABLE, "counts", Count)  # every pair of lists of GPUs that are compared
 
 
 def judged(matrix: Matrix, name: str) -> Judged:

@@ -8,6 +8,7 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import VersionRange
 from gpustack.model.reading import key
 from gpustack.model.rows import Stated
@@ -97,9 +98,8 @@ class KnownBad(Stated):
         )
 
 
-def rows(matrix: Matrix) -> tuple[KnownBad, ...]:
-    """Return every combination that is known to go wrong, the lowest layer first."""
-    return matrix.rows("known_bad", "combinations", KnownBad)
+# Every combination that is known to go wrong, the lowest layer first.
+rows = rows_of("known_bad", "combinations", KnownBad)
 
 
 def matching(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import VersionRange, numbers
 from gpustack.model.reading import key, whole
 from gpustack.model.rows import Stated, driver
@@ -144,9 +145,12 @@ class TensorrtDriver(Stated):
         return f"TensorRT {self.versions} for CUDA {self.cuda} needs driver {self.driver.branch} or newer"
 
 
-def sonames(matrix: Matrix) -> tuple[Soname, ...]:
-    """Return every name that is known."""
-    return matrix.rows("libraries", "sonames", Soname)
+sonames = rows_of("libraries", "sonames", Soname)  # every name that is known
+toolkits = rows_of("libraries", "toolkits", ToolkitParts)  # the parts of every release of the toolkit, oldest first
+cudnn_releases = rows_of("cudnn", "releases", CudnnRelease)  # the releases of cuDNN, oldest first
+nccl_releases = rows_of("nccl", "releases", NcclRelease)  # every release of NCCL that is known, oldest first
+# Every release of TensorRT that is known, oldest first.
+tensorrt_releases = rows_of("tensorrt", "releases", TensorrtRelease)
 
 
 def soname_of(matrix: Matrix, name: str) -> Soname | None:
@@ -176,20 +180,10 @@ def wheel_of_soname(matrix: Matrix, name: str, cuda: int | None = None) -> tuple
     return tuple(wheel for wheel in known.wheels if cuda is None or _for(wheel, cuda))
 
 
-def toolkits(matrix: Matrix) -> tuple[ToolkitParts, ...]:
-    """Return the parts of every release of the toolkit, oldest first."""
-    return matrix.rows("libraries", "toolkits", ToolkitParts)
-
-
 def _for(wheel: str, cuda: int) -> bool:
     """Return whether a wheel is made for this major; without a suffix it is for CUDA 13."""
     match = re.search(r"-cu(\d+)\b", wheel)
     return int(match.group(1)) == cuda if match else cuda > _FIRST_FAMILY + 1
-
-
-def cudnn_releases(matrix: Matrix) -> tuple[CudnnRelease, ...]:
-    """Return the releases of cuDNN, oldest first."""
-    return matrix.rows("cudnn", "releases", CudnnRelease)
 
 
 def cudnn_of(matrix: Matrix, version: str) -> CudnnRelease | None:
@@ -205,11 +199,6 @@ def cudnn_oldest_gpu(matrix: Matrix, version: str, cuda: int | None = None) -> C
     return (release.oldest_gpu_cuda11 if cuda == _CUDA_11 else None) or release.oldest_gpu
 
 
-def nccl_releases(matrix: Matrix) -> tuple[NcclRelease, ...]:
-    """Return every release of NCCL that is known, oldest first."""
-    return matrix.rows("nccl", "releases", NcclRelease)
-
-
 def nccl_of(matrix: Matrix, version: str) -> NcclRelease | None:
     """Return one release of NCCL (2.27.5), or None."""
     wanted = numbers(version)[:3]
@@ -219,11 +208,6 @@ def nccl_of(matrix: Matrix, version: str) -> NcclRelease | None:
 def nccl_wheel(matrix: Matrix, cuda: int) -> NcclWheel | None:
     """Return the wheel of NCCL for a CUDA major, or None."""
     return next((one for one in matrix.rows("nccl", "wheels", NcclWheel) if one.cuda == cuda), None)
-
-
-def tensorrt_releases(matrix: Matrix) -> tuple[TensorrtRelease, ...]:
-    """Return every release of TensorRT that is known, oldest first."""
-    return matrix.rows("tensorrt", "releases", TensorrtRelease)
 
 
 def tensorrt_of(matrix: Matrix, version: str) -> TensorrtRelease | None:

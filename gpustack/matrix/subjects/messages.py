@@ -1,4 +1,4 @@
-"""What programs and the kernel say when something is wrong: how each message is recognised and what it points to."""
+"""What programs, the kernel and people say when something is wrong: how it is recognised and what it points to."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.facts import EACH, schema
-from gpustack.matrix.spelling import SPELLED
+from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
+from gpustack.matrix.subjects.ranges import SPELLED
 from gpustack.model.reading import frozen, key
 from gpustack.model.report import Row
+from gpustack.model.rows import Stated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -193,3 +195,52 @@ def _names(one: Number) -> Iterator[str]:
         words = one.name.removeprefix(NVML).split("_")
         yield f"NVMLError_{''.join(map(str.capitalize, words))}"
         yield from [f"ERROR_{'_'.join(words)}"] if len(words) > 1 else ()
+
+
+@cache
+def _ignoring_case(match: str) -> re.Pattern[str]:
+    return re.compile(match, re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Words(Stated):
+    """The words that people use for a thing or for a state."""
+
+    name: str
+    match: str
+
+    def compiled(self) -> re.Pattern[str]:
+        """Return their expression; case does not count."""
+        return _ignoring_case(self.match)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Meaning(Stated):
+    """A thing in a state, and the kind of message that says the same, ``unless`` or ``only`` where a line has words.
+
+    ``despite`` names the words that void any other meaning, but not this one: a cure that works names the fault.
+    """
+
+    thing: str
+    state: str
+    message: str
+    unless: str | None = None
+    only: str | None = None
+    despite: str | None = None
+
+    def fits(self, line: str) -> bool:
+        """Return whether nothing in a line gives it another meaning."""
+        other = self.unless and _ignoring_case(self.unless).search(line)
+        return not other and (self.only is None or bool(_ignoring_case(self.only).search(line)))
+
+    def __str__(self) -> str:
+        return f"{self.thing} {self.state}"
+
+
+things = rows_of("prose", "things", Words)  # what people speak of
+states = rows_of("prose", "states", Words)  # in which states they say that it is
+voids = rows_of("prose", "voids", Words)  # the words with which a clause says nothing of now, or nothing for sure
+meanings = rows_of("prose", "means", Meaning)  # what a thing in a state means

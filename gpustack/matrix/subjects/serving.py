@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import generated, torch
+from gpustack.matrix.subjects import generated, rows_of, torch
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, version_of
 from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
@@ -125,9 +125,92 @@ class VllmFloor(Stated):
         return f"wheels of vllm {self.versions} run from compute capability {self.capability} on"
 
 
-def techniques(matrix: Matrix) -> tuple[Technique, ...]:
-    """Return what servers can do, server by server."""
-    return matrix.rows("serving", "techniques", Technique)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Program(Stated):
+    """What a program that runs models, or a number format, needs; ``on`` is what a question about it is really about.
+
+    The row is for GPUs from ``capability`` to ``newest``; where several rows are of one program, each is for its own.
+    """
+
+    component: str
+    words: tuple[str, ...]
+    on: str = ""
+    torch: VersionRange = ANY
+    compiled: bool = False
+    capability: ComputeCapability | None = None
+    newest: ComputeCapability | None = None
+    driver: int | None = None
+    gfx: tuple[str, ...] = ()
+    note: str = ""
+
+    def __str__(self) -> str:
+        needs = [
+            f"PyTorch {self.torch}" if self.torch.text else "",
+            f"compute capability {self.capability}{f' to {self.newest}' if self.newest else ''}"
+            * bool(self.capability),
+            f"a driver of branch {self.driver} or newer" if self.driver else "",
+            "nvcc" if self.compiled else "",
+        ]
+        return f"{self.component} needs {', '.join(filter(None, needs))}{f' ({self.note})' if self.note else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class OtherSystem(Stated):
+    """What a component does on an operating system without NVIDIA's driver; no component: everything else."""
+
+    system: str
+    component: str = ""
+    works: bool
+    says: str
+
+    def __str__(self) -> str:
+        return self.says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RocmWheels(Stated):
+    """A release of a server for GPUs of AMD: ``index`` alone has its wheels, for one Python."""
+
+    component: str
+    version: str
+    variant: str
+    rocm: str
+    python: str
+    glibc: str
+    gfx: tuple[str, ...]
+    index: str
+
+    def __str__(self) -> str:
+        made = f"{self.component} {self.version}+{self.variant} is for ROCm {self.rocm}, Python {self.python}"
+        return f"{made} and {' '.join(self.gfx)}"
+
+
+def rocm_wheels(matrix: Matrix, component: str, gfx: str) -> RocmWheels | None:
+    """Return the newest release of a server that has wheels for a GPU of AMD."""
+    there = matrix.rows("serving", "rocm", RocmWheels)
+    return next((one for one in reversed(there) if one.component == component and gfx in one.gfx), None)
+
+
+programs = rows_of("programs", "programs", Program)  # what programs and number formats need, as their makers state it
+
+
+def program_named(matrix: Matrix, name: str) -> Program | None:
+    """Return the program or the format that people call so, in the spelling of the package index."""
+    return next((one for one in programs(matrix) if name in one.words), None)
+
+
+def programs_of(matrix: Matrix, component: str) -> tuple[Program, ...]:
+    """Return the rows of a program or a format; none for anything with releases."""
+    return tuple(one for one in programs(matrix) if one.component == component)
+
+
+def on_system(matrix: Matrix, system: str, component: str) -> OtherSystem | None:
+    """Return what is known of a component on a system; one that has no row of its own has that of all the others."""
+    there = [one for one in matrix.rows("programs", "systems", OtherSystem) if one.system == system]
+    return next((one for name in (component, "") for one in there if one.component == name), None)
+
+
+techniques = rows_of("serving", "techniques", Technique)  # what servers can do, server by server
 
 
 def techniques_of(matrix: Matrix, component: str, version: str) -> tuple[Technique, ...]:

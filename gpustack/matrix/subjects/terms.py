@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import rows_of
 from gpustack.model.facts import Layer
 from gpustack.model.reading import key
 from gpustack.model.rows import Stated
@@ -88,30 +89,16 @@ class Place(Stated):
         return f"{self.finding} belongs to the {self.layer.value} layer"
 
 
-def layers(matrix: Matrix) -> tuple[LayerRow, ...]:
-    """Return the twelve layers, bottom first, and the two beside them."""
-    return matrix.rows("stack", "layers", LayerRow)
-
-
-def systems(matrix: Matrix) -> tuple[System, ...]:
-    """Return every system, bottom layer first."""
-    return matrix.rows("stack", "systems", System)
-
-
-def terms(matrix: Matrix) -> tuple[Term, ...]:
-    """Return every term."""
-    return matrix.rows("terms", "terms", Term)
+layers = rows_of("stack", "layers", LayerRow)  # the twelve layers, bottom first, and the two beside them
+systems = rows_of("stack", "systems", System)  # every system, bottom layer first
+terms = rows_of("terms", "terms", Term)  # every term
+places = rows_of("terms", "places", Place)  # where each finding belongs
 
 
 def leads_of(matrix: Matrix, table: str, number: int) -> tuple[str, ...]:
     """Return the ids of the findings that this number usually leads to; none where no row says it."""
     rows = matrix.rows("terms", "leads", NumberLeads)
     return next((one.findings for one in rows if (one.family, one.number) == (table, number)), ())
-
-
-def places(matrix: Matrix) -> tuple[Place, ...]:
-    """Return where each finding belongs."""
-    return matrix.rows("terms", "places", Place)
 
 
 def place_of(matrix: Matrix, finding: str) -> Place | None:

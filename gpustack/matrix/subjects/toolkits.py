@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.reading import key, whole
 from gpustack.model.rows import Stated, driver, spelt
@@ -137,14 +138,11 @@ def releases(matrix: Matrix) -> tuple[Release, ...]:
     return tuple(sorted(made, key=lambda one: numbers(one.version)))
 
 
-def release_of(matrix: Matrix, version: str) -> Release | None:
-    """Return one release by its full version (12.8.1), or None if the matrix does not know it."""
-    return next((one for one in releases(matrix) if one.version == version), None)
-
-
-def floors(matrix: Matrix) -> tuple[Floor, ...]:
-    """Return the floor of every CUDA major that has minor-version compatibility, newest first."""
-    return matrix.rows("cuda_driver", "families", Floor)
+# The floor of every CUDA major that has minor-version compatibility, newest first.
+floors = rows_of("cuda_driver", "families", Floor)
+targets = rows_of("arch", "targets", Target)  # what every minor version of the toolkit compiles for, oldest first
+variants = rows_of("arch", "variants", Variant)  # the targets with a suffix, oldest architecture first
+compilers = rows_of("host_compiler", "compilers", HostCompilers)  # what every CUDA version accepts, oldest first
 
 
 def floor_of(matrix: Matrix, cuda: CudaVersion) -> Floor | None:
@@ -152,19 +150,9 @@ def floor_of(matrix: Matrix, cuda: CudaVersion) -> Floor | None:
     return matrix.families.get(cuda.major)
 
 
-def targets(matrix: Matrix) -> tuple[Target, ...]:
-    """Return what every minor version of the toolkit compiles for, oldest first."""
-    return matrix.rows("arch", "targets", Target)
-
-
 def target_of(matrix: Matrix, cuda: CudaVersion) -> Target | None:
     """Return what a minor version of the toolkit compiles for, or None if the matrix does not know it."""
     return next((one for one in targets(matrix) if one.cuda == cuda), None)
-
-
-def variants(matrix: Matrix) -> tuple[Variant, ...]:
-    """Return the targets with a suffix, oldest architecture first."""
-    return matrix.rows("arch", "variants", Variant)
 
 
 def first_for(matrix: Matrix, arch: CodeArch) -> CudaVersion | None:
@@ -182,11 +170,6 @@ def compats_for(matrix: Matrix, cuda: CudaVersion, branch: int) -> tuple[CompatP
     return tuple(sorted((one for one in fitting if branch in one.bases), key=lambda one: one.cuda))
 
 
-def compilers(matrix: Matrix) -> tuple[HostCompilers, ...]:
-    """Return what every CUDA version accepts, oldest first."""
-    return matrix.rows("host_compiler", "compilers", HostCompilers)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Packaged(Stated):
     """The majors of GCC that a release of a distribution has as packages of their own."""
@@ -197,6 +180,25 @@ class Packaged(Stated):
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.release} has GCC {', '.join(map(str, self.gcc))}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SystemGlibc(Stated):
+    """The glibc of one release of some distributions."""
+
+    distributions: tuple[str, ...]
+    release: str
+    glibc: str
+
+    def __str__(self) -> str:
+        return f"{' and '.join(self.distributions)} {self.release} have glibc {self.glibc}"
+
+
+def glibc_of(matrix: Matrix, distribution: str, release: str) -> str | None:
+    """Return the glibc of a release of a distribution; a point release has that of its major."""
+    there = [one for one in matrix.rows("host_compiler", "glibc", SystemGlibc) if distribution in one.distributions]
+    names = (release, release.partition(".")[0])
+    return next((one.glibc for name in names for one in there if one.release == name), None)
 
 
 def packaged_gcc(matrix: Matrix, distribution: str | None, release: str | None, newest: int) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, is_version, minor, numbers
 from gpustack.model.reading import key, whole
 from gpustack.model.report import Row
@@ -168,9 +169,8 @@ class Platform(Stated):
     tag: str | None = None
 
 
-def releases(matrix: Matrix) -> tuple[Release, ...]:
-    """Return every release of PyTorch on the package index, oldest first."""
-    return matrix.rows("torch_wheels", "patches", Release)
+releases = rows_of("torch_wheels", "patches", Release)  # every release of PyTorch on the package index, oldest first
+_companions = rows_of("torch_wheels", "companions", Companions)
 
 
 def release_of(matrix: Matrix, version: str) -> Release | None:
@@ -229,10 +229,6 @@ def torch_for_torchaudio(matrix: Matrix, version: str) -> Companions | None:
     """Return what goes with this release of torchaudio, or None."""
     wanted = version.partition("+")[0].strip()
     return next((one for one in reversed(_companions(matrix)) if one.torchaudio == wanted), None)
-
-
-def _companions(matrix: Matrix) -> tuple[Companions, ...]:
-    return matrix.rows("torch_wheels", "companions", Companions)
 
 
 def _fixed(matrix: Matrix, version: str, platform: str) -> str | None:

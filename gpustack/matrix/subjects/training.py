@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import generated
+from gpustack.matrix.subjects import generated, rows_of
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, version_of
 from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
@@ -108,6 +108,17 @@ class GpuFloor(Stated):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CupyNumpy(Stated):
+    """The NumPy that the METADATA of some releases of CuPy lets pip install; what its guide names is often older."""
+
+    versions: VersionRange
+    numpy: VersionRange
+
+    def __str__(self) -> str:
+        return f"CuPy {self.versions} requires numpy {self.numpy}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TritonPin(Stated):
     """The Triton that a torch asks for, by torch's minor (2.8) or exact release (2.7.1)."""
 
@@ -155,9 +166,15 @@ class BindingsFloor(Stated):
         return f"cuda-bindings {self.bindings} on a driver below CUDA {self.driver}: {self.outcome}"
 
 
-def flash_wheels(matrix: Matrix) -> tuple[FlashWheels, ...]:
-    """Return what the wheels of flash-attn are built for, oldest first."""
-    return matrix.rows("training", "flash_attention", FlashWheels)
+# What the wheels of flash-attn are built for, oldest first.
+flash_wheels = rows_of("training", "flash_attention", FlashWheels)
+# What each release of bitsandbytes brings, oldest first.
+bitsandbytes = rows_of("training", "bitsandbytes", BitsandbytesRelease)
+# The GPU code in the libraries of bitsandbytes.
+bitsandbytes_builds = rows_of("training", "bitsandbytes_builds", BitsandbytesBuild)
+# What each release of Transformer Engine needs, oldest first.
+transformer_engine = rows_of("training", "transformer_engine", EngineRelease)
+triton_pins = rows_of("compilers", "triton_pins", TritonPin)  # the Triton of every torch, oldest first
 
 
 def flash_wheels_of(matrix: Matrix, version: str) -> FlashWheels | None:
@@ -195,11 +212,6 @@ def _torch_pin(known: generated.Release) -> TorchPin | None:
     return made({**known.stated, **held, "python": known.python.text}, TorchPin)
 
 
-def bitsandbytes(matrix: Matrix) -> tuple[BitsandbytesRelease, ...]:
-    """Return what each release of bitsandbytes brings, oldest first."""
-    return matrix.rows("training", "bitsandbytes", BitsandbytesRelease)
-
-
 def bitsandbytes_of(matrix: Matrix, version: str) -> BitsandbytesRelease | None:
     """Return the release of bitsandbytes of exactly this version, or None if no row states it."""
     wanted = version_of(version.partition("+")[0])
@@ -217,16 +229,6 @@ def bitsandbytes_torch(matrix: Matrix, version: str) -> tuple[VersionRange, Row]
     return next(((one.torch, one.row) for one in stated), None)
 
 
-def bitsandbytes_builds(matrix: Matrix) -> tuple[BitsandbytesBuild, ...]:
-    """Return the GPU code in the libraries of bitsandbytes."""
-    return matrix.rows("training", "bitsandbytes_builds", BitsandbytesBuild)
-
-
-def transformer_engine(matrix: Matrix) -> tuple[EngineRelease, ...]:
-    """Return what each release of Transformer Engine needs, oldest first."""
-    return matrix.rows("training", "transformer_engine", EngineRelease)
-
-
 def floors_of(matrix: Matrix, component: str, version: str) -> tuple[GpuFloor, ...]:
     """Return the lowest GPUs that a release of a library, and parts of it, run on."""
     floors = matrix.rows("training", "floors", GpuFloor)
@@ -238,15 +240,15 @@ def _base(version: str) -> str:
     return found.base_version if found else version
 
 
+def cupy_numpy(matrix: Matrix, version: str) -> CupyNumpy | None:
+    """Return the NumPy that a release of CuPy lets pip install, or None if no row states it."""
+    return next((one for one in matrix.rows("compilers", "cupy_numpy", CupyNumpy) if one.versions.holds(version)), None)
+
+
 def triton_floor_of(matrix: Matrix, version: str) -> TritonFloor | None:
     """Return the lowest GPU of a release of Triton, or None if no row states it."""
     floors = matrix.rows("compilers", "triton_floors", TritonFloor)
     return next((one for one in floors if one.versions.holds(version)), None)
-
-
-def triton_pins(matrix: Matrix) -> tuple[TritonPin, ...]:
-    """Return the Triton of every torch, oldest first."""
-    return matrix.rows("compilers", "triton_pins", TritonPin)
 
 
 def triton_pin_of(matrix: Matrix, torch: str) -> TritonPin | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import generated
+from gpustack.matrix.subjects import generated, rows_of
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, numbers
 from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
@@ -44,9 +44,7 @@ class WheelTags(Stated):
         )
 
 
-def tags(matrix: Matrix) -> tuple[WheelTags, ...]:
-    """Return all wheels that were read, package by package, oldest first."""
-    return matrix.rows("wheel_tags", "tags", WheelTags)
+tags = rows_of("wheel_tags", "tags", WheelTags)  # all wheels that were read, package by package, oldest first
 
 
 def tags_of(matrix: Matrix, package: str, version: str) -> tuple[WheelTags, ...]:

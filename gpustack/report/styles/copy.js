@@ -11,5 +11,8 @@ for (const typed of document.querySelectorAll("pre")) {
     button.textContent = "Copied";
     setTimeout(() => (button.textContent = "Copy"), 2000);
   });
-  typed.before(button);
+  const row = document.createElement("div");
+  row.className = "typed";
+  typed.replaceWith(row);
+  row.append(button, typed);
 }

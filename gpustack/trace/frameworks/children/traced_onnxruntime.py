@@ -98,7 +98,7 @@ class Run:
             raise RuntimeError(said + "; onnxruntime fell back to " + ", ".join(used))
         return session
 
-    def passes(self, session: Any, binding: Any, name: str = "one pass") -> Any:
+    def passes(self, session: Any, binding: Any) -> Any:
         """Run some passes; give the seconds of the middle one."""
         times = []
         for _ in range(PASSES):
@@ -110,7 +110,7 @@ class Run:
                 break
         middle = sorted(times)[len(times) // 2]
         self.teller.figure("first pass", times[0], "s", "by the clock of the host")
-        self.teller.figure(name, middle, "s", "by the clock of the host, median of %d" % len(times))
+        self.teller.figure("one pass", middle, "s", "by the clock of the host, median of %d" % len(times))
         return middle
 
     def nodes(self, session: Any) -> Any:

@@ -1,5 +1,6 @@
-"""Write the JSON Schemas of all results."""
+"""Write the JSON Schemas of all results from their types, into ``gpustack/schemas``: ``python -m tools.schemas``."""
 
+# ruff: noqa: INP001 - one of the maintainers' programs, whose folder is no package
 from __future__ import annotations
 
 import json

@@ -1,1 +1,0 @@
-"""The JSON Schemas of our outputs, one file each; ``python -m gpustack.schemas`` makes them again from the types."""
