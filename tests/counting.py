@@ -131,7 +131,7 @@ def pause() -> None:
     """Count nothing from here on but what ``counted`` frames: pytest's own work takes its time too."""
     _tracers.append((sys.gettrace(), threading.gettrace()))
     sys.settrace(None)
-    threading.settrace(None)  # type: ignore[arg-type]  # as sys.settrace does
+    threading.settrace(None)
 
 
 @contextmanager
@@ -154,11 +154,12 @@ def children(item: pytest.Item) -> Iterator[None]:
 @contextmanager
 def counted(item: pytest.Item) -> Iterator[None]:
     """Count what the function of a test runs, if this case is counted."""
-    own, threads = _tracers[-1] if _tracers and item.stash[COUNTED] else (None, None)
+    chosen = item.stash[COUNTED]
+    own, threads = _tracers[-1] if _tracers and chosen else (None, None)
     sys.settrace(own)
     threading.settrace(threads)
     try:
         yield
     finally:
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
