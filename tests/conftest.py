@@ -41,7 +41,10 @@ settings.load_profile("same")
 # process: with the profile "same" it draws none of them. It has no setting for this; tests/test_suite.py holds it.
 COLLECT = providers._get_local_constants  # noqa: SLF001 - there is no other way
 
-FAKES = Path(__file__).parent / "fakes"
+ROOT = Path(__file__).resolve().parent.parent
+FAKES = ROOT / "tests/fakes"
+# What takes a second a test and often waits; what is left takes milliseconds and the processor alone.
+FIRST = ("tests/bench/", "tests/test_", "tests/trace/", "tests/integrations/", "tests/faults/", "tests/plugins/")
 SYNTAX = "rfc3987_syntax"
 LEAVE = posix._exit  # noqa: SLF001 - the system's own; coverage has its own in place of os._exit
 
@@ -82,7 +85,7 @@ def pytest_configure() -> None:
     gc.set_threshold(100_000, 50, 100)
     if "PYTEST_XDIST_WORKER" not in os.environ:
         for programs in ("gpustack", "probes", "microbench", "tools"):  # as an installer does, for all that start later
-            compileall.compile_dir(FAKES.parents[1] / programs, quiet=2, workers=0)
+            compileall.compile_dir(ROOT / programs, quiet=2, workers=0)
         tables.prepare()
     sys.modules.setdefault(SYNTAX, postponed())
     subprocess.Popen = warm.Popen  # type: ignore[misc]  # which run() and all others start with
@@ -96,11 +99,12 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Collect uncounted, once all that is to be counted has been imported."""
-    counting.import_all()
-    with counting.uncounted():
-        result = yield
+    if session.config.getoption("dist", "no") == "no" or "PYTEST_XDIST_WORKER" in os.environ:
+        counting.import_all()
+    counting.pause()
+    result = yield
     gc.collect()
     gc.freeze()  # modules and tests are kept until the end, where pytest would walk over them again and again
     return result
@@ -108,14 +112,21 @@ def pytest_collection() -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest: at the end all others would wait for it."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, not item.nodeid.startswith(FIRST)))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Count the first cases of a test, and start what a test of starts starts for real."""
+    """Count the children of few tests, and start what a test of starts starts for real."""
     warm.active = item.get_closest_marker("starts") is None
-    with counting.counted(item):
+    with counting.children(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+    """Count the first case of a test."""
+    with counting.counted(pyfuncitem):
         return (yield)
 
 

@@ -1,4 +1,4 @@
-"""What coverage counts: our modules as they are imported, and of each test the first few of its cases.
+"""What coverage counts: our modules as they are imported, and of each test the first of its cases.
 
 Whatever is counted takes two to three times as long, pytest's own work too. What is left uncounted runs lines that
 other tests or other cases of the same test run as well.
@@ -9,22 +9,22 @@ from __future__ import annotations
 import os
 import pkgutil
 import sys
+import threading
 from collections import Counter
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 import gpustack
 from tests import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
-
-    import pytest
 
 CHILDREN = "COVERAGE_PROCESS_CONFIG"  # by which coverage starts in them
-ENOUGH = 3  # cases of one test
+ENOUGH = 1  # case of one test: of three, a thousandth more of the lines would be counted
 # Tests of the whole, and all that hypothesis draws or whose name begins with test_any_: other tests run what they run.
 WHOLE = (
     "tests/ask/test_plan.py::test_what_is_offered_works",
@@ -105,9 +105,10 @@ WITHOUT = (
     "tests/bench/test_stand_in.py",
     "tests/trace/test_frameworks.py::test_the_steps_add_up",
     "tests/trace/test_on_stand_in.py::test_a_",
-    "tests/trace/test_on_stand_in.py::test_the_steps_add_up",
 )
 _cases: Counter[str] = Counter()
+_tracers: list[tuple[Any, Any]] = []  # coverage's own, of this thread and of new ones, once they are paused
+COUNTED = pytest.StashKey[bool]()
 
 
 def import_all() -> None:
@@ -126,36 +127,39 @@ def import_all() -> None:
         told.load(str(file.relative_to(probes)))
 
 
-def counted(item: pytest.Item) -> AbstractContextManager[None]:
-    """Return the frame in which this case of a test runs: counted or not, with its children or without them."""
+def pause() -> None:
+    """Count nothing from here on but what ``counted`` frames: pytest's own work takes its time too."""
+    _tracers.append((sys.gettrace(), threading.gettrace()))
+    sys.settrace(None)
+    threading.settrace(None)
+
+
+@contextmanager
+def children(item: pytest.Item) -> Iterator[None]:
+    """Decide whether this case of a test is counted, and let what it starts be counted or run as fast as without."""
     test = item.nodeid.partition("[")[0]
     _cases[test] += 1
     drawn = item.get_closest_marker("hypothesis") is not None or item.name.startswith("test_any_")
-    if test.startswith(EVEN_SO):
-        return nullcontext()
-    if drawn or _cases[test] > ENOUGH or test.startswith(WHOLE):
-        return uncounted()
-    return nullcontext() if test.startswith(WITH_CHILDREN) and not test.startswith(WITHOUT) else alone()
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Run the children that are started inside as fast as without coverage."""
-    children = os.environ.pop(CHILDREN, None)
+    even_so = test.startswith(EVEN_SO)
+    item.stash[COUNTED] = even_so or not (drawn or _cases[test] > ENOUGH or test.startswith(WHOLE))
+    counted = item.stash[COUNTED] and test.startswith(WITH_CHILDREN) and not test.startswith(WITHOUT)
+    config = None if even_so or counted else os.environ.pop(CHILDREN, None)
     try:
         yield
     finally:
-        if children is not None:
-            os.environ[CHILDREN] = children
+        if config is not None:
+            os.environ[CHILDREN] = config
 
 
 @contextmanager
-def uncounted() -> Iterator[None]:
-    """Run what is inside, and the children that it starts, as fast as without coverage."""
-    tracer = sys.gettrace()
-    sys.settrace(None)
+def counted(item: pytest.Item) -> Iterator[None]:
+    """Count what the function of a test runs, if this case is counted."""
+    chosen = item.stash[COUNTED]
+    own, threads = _tracers[-1] if _tracers and chosen else (None, None)
+    sys.settrace(own)
+    threading.settrace(threads)
     try:
-        with alone():
-            yield
+        yield
     finally:
-        sys.settrace(tracer)
+        sys.settrace(None)
+        threading.settrace(None)

@@ -15,6 +15,7 @@ from gpustack.ask.given import Given
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import generated
 from gpustack.model.matrix_answer import Compatibility
+from tests.wide import WIDE, wide
 from tools.matrix import spot
 from tools.matrix.__main__ import GENERATED
 
@@ -44,7 +45,7 @@ GIVEN: tuple[dict[str, str], ...] = (
 def between(rows: tuple[generated.Release, ...], chance: random.Random) -> Iterator[str]:
     """Yield versions that no row states: between two rows, after the last, before a release."""
     there = {Version(one.version) for one in rows}
-    for row in chance.sample(rows, min(3, len(rows))):
+    for row in chance.sample(rows, min(3 if WIDE else 1, len(rows))):
         version = Version(row.version)
         major, minor, patch, *_ = (*version.release, 0, 0)
         made = (
@@ -58,8 +59,10 @@ def between(rows: tuple[generated.Release, ...], chance: random.Random) -> Itera
         yield from (one for one in made if Version(one) not in there)
 
 
+@wide
 @pytest.mark.parametrize("name", TABLES)
 def test_a_release_that_no_row_states_is_unknown_and_says_so(name: str) -> None:
+    """In CI around one row of each table, with ``GPUSTACK_WIDE=1`` around three."""
     chance = random.Random(name)  # noqa: S311 - a sample, no secret
     for version in between(generated.releases(MATRIX, name), chance):
         beside = chance.choice([[], ["numpy==2.1.0"]])
@@ -74,10 +77,12 @@ def fits(tag: str, python: str) -> bool:
     return tag in {"any", python}
 
 
+@wide
 @pytest.mark.parametrize("name", TABLES)
 def test_a_release_works_only_with_a_python_and_a_platform_that_it_has_a_wheel_for(name: str) -> None:
+    """In CI for four draws of each table, with ``GPUSTACK_WIDE=1`` for 48."""
     chance = random.Random(name)  # noqa: S311 - a sample, no secret
-    for row in chance.choices(generated.releases(MATRIX, name), k=12):
+    for row in chance.choices(generated.releases(MATRIX, name), k=48 if WIDE else 4):
         platform, python = chance.choice(list(PLATFORMS)), chance.choice(PYTHONS)
         held = (*row.wheels.get(platform, ()), *row.wheels.get(generated.EVERY, ()))
         wheel = row.python.holds(f"{python.rstrip('t')}.99") and any(fits(one, python) for one in held)
@@ -121,10 +126,12 @@ def beside(row: generated.Release, platform: str, python: str, chance: random.Ra
 PINNING = [name for name in TABLES if any(one.requires for one in generated.releases(MATRIX, name))]
 
 
+@wide
 @pytest.mark.parametrize("name", PINNING)
 def test_a_pair_is_judged_as_metadata_says(name: str) -> None:
+    """In CI for four draws of each table, with ``GPUSTACK_WIDE=1`` for 32."""
     chance = random.Random(f"pairs of {name}, 2026-11-23")  # noqa: S311 - a sample, no secret
-    for row in chance.choices([one for one in generated.releases(MATRIX, name) if one.requires], k=8):
+    for row in chance.choices([one for one in generated.releases(MATRIX, name) if one.requires], k=32 if WIDE else 4):
         board, python = chance.choice(list(BOARDS)), chance.choice(PYTHONS[1:-1])
         platform = board.partition(" ")[0]
         held = (*row.wheels.get(platform, ()), *row.wheels.get(generated.EVERY, ()))
