@@ -174,7 +174,7 @@ class OddHost(ToldHost):
         return path
 
     def path(self, tool: str) -> str | None:
-        """Return where a command lies, where it is here."""
+        """Return the path of a command, if it is installed."""
         return self.dice.choice((None, f"/usr/bin/{tool}"))
 
     def run(self, *argv: str, seconds: float | None = None) -> dict[str, Any] | None:  # noqa: ARG002 - told at once

@@ -169,7 +169,7 @@ def menu(made: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Put the made pages instead of what mkdocs found (a hook)."""
+    """Use the generated pages instead of what mkdocs found (a hook)."""
     from mkdocs.structure.files import File, Files  # noqa: PLC0415 - whoever wants the pages alone has no mkdocs
 
     made = pages(REPO)
@@ -185,5 +185,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, **_more: object) -> str:
-    """Put the tables in (a hook)."""
+    """Insert the tables (a hook)."""
     return TABLE.sub(lambda found: HELD[found[1]], html)

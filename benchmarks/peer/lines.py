@@ -79,7 +79,7 @@ AGREE = 0.01
 
 
 def outcomes(samples: Samples, lines: Sequence[Line] = LINES) -> list[Outcome]:
-    """Return what came of every line of which both sides were measured."""
+    """Return the result of every line of which both sides were measured."""
     return [outcome for line in lines if (outcome := _outcome(line, samples))]
 
 

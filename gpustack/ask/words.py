@@ -105,7 +105,7 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
     system, machine, left = _ground([one for one in plain if one.lower() not in FILLING | MINE | {*WAYS}])
     found = tuple(_with_builds(tuple(_subjects(left, matrix)), matrix))
     if any(_known(one, matrix) and not _place(one, matrix) and one != "rocm" for one in found):
-        found = tuple(one for one in found if one != "rocm")  # without a version it says which build is wanted
+        found = tuple(one for one in found if one != "rocm")  # without a version it says which build is meant
     known = [one for one in found if _known(one, matrix)]
     known = [*_behind(known, matrix), *known]
     if not known:

@@ -134,10 +134,6 @@ def _ran(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return ("ran on the GPU",) if run.get("ok") is True and run.get("device") not in {None, "cpu"} else ()
 
 
-def _kernel(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    return ("Secure Boot on",) if facts.get("secure_boot") is True else ()
-
-
 def _module(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
     loaded = {True: "loaded", False: "on disk, not loaded"}.get(facts.get("loaded") is True, "")
     flavour = f"{facts['flavour']} flavour" if facts.get("flavour") else ""
@@ -161,7 +157,7 @@ GROUPED: Mapping[str, Callable[[Instance], tuple[str, str]]] = {
     "gpu-processes": _process,
 }
 SPECIFIC: Mapping[str, Callable[[Mapping[str, JsonValue]], tuple[str, ...]]] = {
-    "linux-kernel": _kernel,
+    "linux-kernel": lambda facts: ("Secure Boot on",) * (facts.get("secure_boot") is True),
     "libcuda": _libcuda,
     "python": _python,
     **dict.fromkeys(MODULES, _module),

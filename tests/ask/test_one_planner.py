@@ -26,7 +26,7 @@ from tools import cases
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Component, Facts
 
 IDS = ("driver-too-old-for-cuda-build", "arch-not-in-build")
 INSTALLED = re.compile(r"apt-get install nvidia-driver-\S+")
@@ -36,8 +36,13 @@ CARDS = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 
 
 def of_the_doctor(facts: Facts) -> str | None:
-    """Return the requirements that the doctor advises to install, where the build of PyTorch is what is wrong."""
+    """Return the requirements that the doctor advises to install, where the build of PyTorch is what is wrong.
+
+    What is wrong with a server beside it is another question: the matrix is asked about the PyTorch.
+    """
     for one in judge(facts, MATRIX).findings:
+        if any(name in one.title for name in ON_TORCH):
+            continue
         typed = " ".join(one.fix.commands) if one.fix and one.id in IDS else ""
         if "torch==" in typed:
             return pins(typed)
@@ -111,6 +116,27 @@ def everywhere() -> Iterator[tuple[str, Facts]]:
     yield from (("recorded", facts) for facts in recorded() if plain(facts))
     told = [one for one in cases.every() if one.root_cause in IDS]
     yield from ((one.id, facts) for one in sample(told, 18) if plain(facts := facts_of(one)))
+
+
+@pytest.mark.parametrize(
+    ("installed", "python", "more"),
+    [
+        # no cu118 build goes with a server, which is compiled for the usual build of its torch
+        (torch("2.7.1", "cu128", "12.8"), "3.12.1", {"torchvision": "0.22.1", "torchaudio": "2.7.1", "vllm": "0.25.0"}),
+        # no torchvision that goes with a torch for CUDA 11.8 has a wheel for this Python
+        (torch("2.6.0", "cu126", "12.6"), "3.13.1", {"torchvision": "0.21.0", "torchaudio": "2.6.0"}),
+    ],
+)
+def test_a_torch_that_breaks_what_is_bound_to_it_is_advised_by_neither(
+    installed: Component, python: str, more: dict[str, str]
+) -> None:
+    here = seen("python", {"version": python, "glibc": "2.35"})
+    held = seen("packages", {"distributions": {"torch": installed.version or "", **more}})
+    facts = merged(merged(on("510.108.03", 11060, installed, cc="8.6"), here), held)
+    doctor = of_the_doctor(facts)
+    assert doctor
+    assert doctor.startswith("apt-get install nvidia-driver-")
+    assert {of_the_matrix("why", facts), of_the_matrix("plan", facts)} == {doctor}
 
 
 @wide

@@ -60,6 +60,13 @@ TYPED = [
     ("nccl 2.21 torch 2.6", WORKS, "nvidia-nccl-cu12 ==2.21.5", ""),
     ("tf 2.16 cuda 11.8", UNKNOWN, "TensorFlow 2.16.2 needs libraries of CUDA 12", "2.14.1"),
     ("deepspeed torch 2.7 cuda 12.8", UNKNOWN, "pip compiles it", ""),
+    ("does ollama need cuda toolkit? rtx 4070 driver 560", WORKS, "neither a toolkit nor PyTorch", ""),
+    ("mps backend torch 2.6 macbook air m4", WORKS, "by Metal", ""),
+    ("tensorrt 10 p100", FAILS, "needs compute capability 7.5", ""),
+    ("cuda 12.6 ubuntu 18.04", UNKNOWN, "for which releases of this distribution", ""),
+    ("cudnn 9 torch 2.6", WORKS, "given is cuDNN 9", ""),
+    ("sglang on rtx 3090 ubuntu 20.04", FAILS, "glibc 2.34 or newer; given is glibc 2.31", "sglang==0.5.10"),
+    ("can rtx 3090 do fp8 training", FAILS, "FP8 needs compute capability 8.9", ""),
     ("2x3090 vllm driver 525", FAILS, "given is a GPU of sm_86", "vllm==0.19.1"),
 ]
 

@@ -182,5 +182,6 @@ def test_one_of_the_drivers_release_that_has_not_joined_the_gpus_yet() -> None:
     assert must(off, "fabric-manager-not-running").title.endswith("is not running")
 
 
-def test_another_release_where_cuda_starts_is_no_finding() -> None:
-    assert found(manager("570.86.10", init=0), "fabric-manager-version-mismatch") is None
+def test_another_release_where_cuda_starts_is_a_warning_of_the_next_start() -> None:
+    one = must(manager("570.86.10", init=0), "fabric-manager-version-mismatch")
+    assert (one.severity, "570.86.10" in one.title) == (Severity.WARNING, True)

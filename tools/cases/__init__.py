@@ -114,7 +114,7 @@ def write(case: Case, folder: Path) -> Path:
 
 
 def add(folder: Path) -> Case:
-    """Put the case that a folder holds into the file of its cause, in place of one of the same id; return it."""
+    """Write the case in a folder to the file of its cause, in place of one of the same id; return it."""
     row = tomllib.loads((folder / EXPECTED).read_text("utf-8"))
     texts = {name: (folder / f"{name}.txt").read_bytes().decode() for name in row["dump"]}
     case = made(row["root_cause"], row, texts)

@@ -273,7 +273,7 @@ def _finding(record: Rule, code: int, facts: Facts, matrix: Matrix) -> Finding:
 
 
 def of_compat(facts: Facts) -> bool:
-    """Return whether TensorFlow or JAX reports a libcuda of another release than the module's: a compat package."""
+    """Return whether TensorFlow or JAX reports a libcuda that is not the module's release: a compat package."""
     short = (one.values["client"].rpartition(".")[0] for one in holding(facts, "tf-driver-mismatch", "client"))
     spoken = [one.line for one in said(facts, "compat-folder")]
     return any(release in line for release in short if release for line in spoken)
