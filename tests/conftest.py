@@ -99,10 +99,12 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Collect uncounted, once all that is to be counted has been imported."""
-    if session.config.getoption("dist", "no") == "no" or "PYTEST_XDIST_WORKER" in os.environ:
-        counting.import_all()
+def pytest_collection() -> Iterator[None]:
+    """Collect uncounted, once all that is to be counted has been imported.
+
+    The process that hands out the tests imports it too: workers begin to count after this file has imported much of it.
+    """
+    counting.import_all()
     counting.pause()
     result = yield
     gc.collect()
