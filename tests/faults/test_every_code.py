@@ -18,7 +18,11 @@ from gpustack.model.facts import Status
 from gpustack.model.report import Health
 from tests.fakes.nvml import CODES
 from tests.faults import machine
+from tests.faults.files import files
 from tests.faults.looks import MATRIX, Look, look
+from tests.faults.programs import programs
+from tests.faults.rows import libraries
+from tests.faults.table import PAGE, page
 from tests.told import load
 
 if TYPE_CHECKING:
@@ -272,3 +276,17 @@ def test_a_gpu_that_answers_cuda_nothing_is_never_well(sick: Machine) -> None:
         assert seen.why("libcuda") == dict.fromkeys(asked, CUDA[code])
         assert (seen.components["libcuda"].status, status) == (Status.FAILED, Health.BROKEN)
         assert f"cuDeviceGetPCIBusId: {CUDA[code]}" in said
+
+
+def test_the_page_is_in_step_with_the_tests() -> None:
+    """When this fails: ``python -m tests.faults.table``."""
+    assert PAGE.read_text("utf-8") == page()
+
+
+def test_no_combination_stands_twice_and_there_are_enough_of_them() -> None:
+    rows = [(row.words, row.place, row.component) for row in libraries()]
+    rows += [(row.words, row.path, row.component) for row in files()]
+    rows += [(row.words, row.command, row.component) for row in programs()]
+    assert len(rows) == len(set(rows)) >= 150
+    assert len({fault for fault, _, _ in rows}) >= 20
+    assert len({place for _, place, _ in rows}) >= 12
