@@ -41,7 +41,10 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
 def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:
     """Yield the statements of a clause about the present: a thing and a state near each other."""
     spoken = {one.name: found for one in things(matrix) if (found := one.compiled().search(clause))}
-    held = {one.name: found for one in states(matrix) if (found := one.compiled().search(clause))} if spoken else {}
+    clause_states = ((one.name, one.compiled().search(clause)) for one in states(matrix)) if spoken else ()
+    held = {
+        name: found for name, found in clause_states if found and clause[: found.start()][-1:] != "-"
+    }  # gpu-overheat
     void = {one.name for one in voids(matrix) if one.compiled().search(clause)} if held else set()
     for one in meanings(matrix):
         thing, state = spoken.get(one.thing), held.get(one.state)

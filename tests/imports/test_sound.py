@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 
 from gpustack.diagnose.engine import judge
 from gpustack.model.report import Health
 from tests.imports.reading import MATRIX, read
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PRINTED: Mapping[str, Sequence[str]] = tomllib.loads(Path(__file__).with_name("printed.toml").read_text("utf-8"))
 CUDA = "RuntimeError: The NVIDIA driver on your system is too old (found version 11040)."
 
 
@@ -32,6 +45,7 @@ CUDA = "RuntimeError: The NVIDIA driver on your system is too old (found version
         "GPU KV cache size: 51,200 tokens",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has 7.79 GiB in total",
         "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
+        *PRINTED["proofs"],
     ],
 )
 def test_a_gpu_that_is_seen_at_work_is_well(text: str) -> None:
@@ -48,12 +62,27 @@ def test_a_gpu_that_is_seen_at_work_is_well(text: str) -> None:
         "# Avg bus bandwidth    : 0",
         "tensor([1.])",
         "Result = FAIL",
+        "| CUDA Main Library         | Pass |\n| Memory                    | Fail |",
+        "GPU available: True (cuda), used: False",
+        "  Epoch    GPU_mem   box_loss\n  1/100         0G      1.154",
+        "paddlepaddle-gpu 2.4.2\nCompiled with WITH_GPU, but no GPU found in runtime.\nGPU 0: Tesla P40",
         f"[CudaDevice(id=0)]\n{CUDA}",
         "tensor([1.], device='cuda:0')\nNCCL WARN Bootstrap : no socket interface found",
     ],
 )
 def test_what_shows_no_gpu_at_work_or_a_fault_beside_it_is_not_called_well(text: str) -> None:
     assert judge(read(text), MATRIX).verdict.status is not Health.HEALTHY
+
+
+@pytest.mark.parametrize("line", PRINTED["lines"])
+def test_a_line_of_error_alone_ends_with_a_cause_or_with_likely_ones(line: str) -> None:
+    report = judge(read(line), MATRIX)
+    assert report.verdict.root_causes or report.candidates or report.verdict.status is Health.HEALTHY
+
+
+@pytest.mark.parametrize("text", ["gpu-overheat", '"dkms-build-failed"', '"id": "fabric-manager-version-mismatch",'])
+def test_the_id_of_a_finding_alone_is_no_message_of_a_program(text: str) -> None:
+    assert judge(read(text), MATRIX).verdict.root_causes == ()
 
 
 IGNORED = (

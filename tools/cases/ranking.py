@@ -91,7 +91,7 @@ def vocabulary(matrix: Matrix) -> Iterator[Document]:
     for row in patterns(matrix):
         if row.finding in causes:
             seen = tokens(row.says) | tokens(_SYNTAX.sub(" ", row.match)) | {f"message:{row.kind}"}
-            yield Document(cause=row.finding, seen=seen, weight=OF_MESSAGES)
+            yield from [Document(cause=row.finding, seen=seen, weight=OF_MESSAGES / LEAST_OFTEN)] * LEAST_OFTEN
     for family in FAMILIES:
         for number in numbers(matrix, family):
             seen = tokens(f"{' '.join((number.name, *number.also))} {number.meaning or ''}")

@@ -328,6 +328,8 @@ OWN_FAULTS = {
     "program-out-of-memory": "The program needs more GPU memory than is free; driver and framework are not at fault",
     "program-shapes": "The program combines tensors whose shapes do not fit; driver and framework are not at fault",
     "program-assert": "A kernel of the program failed an assertion (an index or value out of range)",
+    "program-limits": "A kernel of the program asks for more than this GPU has, or ran too long for its display",
+    "program-build": "The program's device code calls a function that was not linked into it",
     "program-devices": "The program mixes tensors on different devices; driver and framework are not at fault",
 }
 
