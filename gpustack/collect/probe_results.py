@@ -79,7 +79,8 @@ def _component(replies: Sequence[Reply], beside: Container[str | None]) -> Compo
     instances += tuple(_blanks(replies, beside)) if instances else ()
     there = any(state is Status.PRESENT for state, _, _ in states)
     status = Status.PRESENT if there else min(deciding or [state for state, _, _ in states], key=BEST.index)
-    reason = next((why for state, why, _ in states if state is status and why), None)
+    held = (str(copy.facts["why"]) for copy in instances if copy.status is status and copy.facts.get("why"))
+    reason = next((why for state, why, _ in states if state is status and why), next(held, None))
     used = next((copy for copy in instances if copy.status is Status.PRESENT), None)
     return Component(
         id=system.id,

@@ -45,6 +45,11 @@ def present(*instances: Mapping[str, object]) -> dict[str, object]:
     return {"id": "libcuda", "status": "present", "instances": list(instances)}
 
 
+def test_what_a_probe_could_not_see_says_why() -> None:
+    (component,), _ = parse([reply(present({"key": "the rest", "status": "unknown", "why": "too many files"}))])
+    assert (component.status, component.reason) == (Status.UNKNOWN, "too many files")
+
+
 @given(st.dictionaries(KEYS, JSON))
 def test_no_answer_can_make_it_raise_and_all_of_it_is_json(answer: dict[str, object]) -> None:
     (component,), _ = parse([reply(answer)])
