@@ -66,7 +66,7 @@ NAME = re.compile(r"(?P<component>(?:(?:[\w-]+/)?[\w-]+|\{\w+:id\})(?:\.ko)?)(?:
 # {pci}, or {pci|address}: the first of them that was captured; {found:cudnn}: as SPELLED has it
 GROUP = re.compile(r"\{(\w+(?:\|\w+)*)(?::(\w+))?\}")
 STATUS = "status"  # of the copy itself, which is no fact of it: present or failed
-MEMBER = re.compile(r"[^\s,;]*[^\s,;.]")
+MEMBER = re.compile(r"[^\s,;]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +90,8 @@ class Implied:
         fact = schema(matrix).at(component, *path.replace(EACH, f".{EACH}").split("."))
         if isinstance(value, str):
             text = _filled(value, values)
-            parts = MEMBER.findall(text or "") if path.endswith(EACH) else [text] if text else []
-            read = tuple(one for part in parts if fact and (one := fact.parse(part)) is not None)
+            parts = [one.rstrip(".") for one in MEMBER.findall(text or "")] if path.endswith(EACH) else [text or ""]
+            read = tuple(one for part in parts if part and fact and (one := fact.parse(part)) is not None)
             value = (read or None) if path.endswith(EACH) else next(iter(read), None)
         if copy is not None and value is not None:
             yield component, copy, path.removesuffix(EACH), value
