@@ -51,4 +51,4 @@ def test_everything_is_on_the_page_and_nothing_is_wider_than_the_screen(
     )
     assert browser.ask("document.querySelectorAll('.figure .bad').length") > 0
     heads = "[...document.querySelectorAll('h2')].map(one => one.textContent)"
-    assert browser.ask(heads) == ["Causes", "Figures", "Drift", "Missing", "Map"]
+    assert browser.ask(heads) == ["Verdicts", "Figures", "Drift", "Missing", "Map"]

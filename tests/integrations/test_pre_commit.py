@@ -83,7 +83,7 @@ def test_pre_commit_holds_the_projects_python_against_a_changed_policy(project: 
 
 
 def test_pre_commit_looks_for_frameworks_and_gpus_here_and_not_in_an_environment_of_its_own(project: Path) -> None:
-    done = commit(project, 'frameworks = ["pytorch"]\n[gpus]\ncount = 640\n', "--python", ".venv")
+    done = commit(project, 'frameworks = ["pytorch"]\n[gpus]\ncount = 640\n', "--python", ".venv", "-v")
     assert (done.returncode, "640" in done.stdout, "frameworks.pytorch" in done.stdout) == (1, True, True), done.stdout
     assert "Python 3." in done.stdout
     assert str(project.parent / "cache") not in "".join(done.stdout.split())
