@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
+    from gpustack.model.versions import ComputeCapability
 
 TORCH = "torch"
 SERVERS = ("vllm", "sglang")  # compiled for the torch of the package index alone
@@ -29,6 +30,7 @@ LAST_AUDIO = "2.11.0"  # from this torchaudio on none is bound to a torch
 # What a change weighs: the build least, then what follows torch, then torch itself, then what somebody runs.
 WEIGHTS = {"build": 0.5, "torchvision": 0.9, "torchaudio": 0.9, TORCH: 2.0, "vllm": 3.0, "sglang": 3.0}
 EXTENSION = 1.5
+COMPONENTS = {"flash-attn": "flash-attention"}
 WORKS = {Kept.OK: 0, Kept.UNKNOWN: 1, Kept.LIMITED: 2}
 
 
@@ -70,6 +72,7 @@ class Place:
     held: Mapping[str, str]
     asks: Mapping[str, str]
     tag: str | None
+    gpus: tuple[ComputeCapability, ...] = ()
 
     @property
     def release(self) -> str | None:
@@ -102,20 +105,26 @@ def place(facts: Facts, environment: str | None) -> Place:
         held={**found, **({TORCH: release} if release else {})},
         asks=pins,
         tag=tag or None,
+        gpus=tuple(capabilities(facts)),
     )
 
 
 def change_set(
     facts: Facts, matrix: Matrix, environment: str | None = None, *, besides: tuple[str, str] | None = None
 ) -> ChangeSet | None:
-    """Return the smallest set of changes after which torch runs here and all that is bound to it fits it.
+    """Return the smallest set of changes after which torch and what is bound to it run here and fit each other.
 
     ``besides`` is a release and a build of torch that are known not to run. None: nothing has to change, or nothing
     that is known would do.
     """
     here = place(facts, environment)
     tries = [one for one in _sets(here, facts, matrix) if (one.torch, one.tag) != besides]
-    best = min(tries, key=lambda one: (_weight(here, one), _distance(here, one, matrix)), default=None)
+
+    def rank(one: ChangeSet) -> tuple[int, float, tuple[int, int, int, int]]:
+        idle = sum(not _starts(name, release, here, matrix) for name, release in one.pins.items())
+        return idle, _weight(here, one), _distance(here, one, matrix)
+
+    best = min(tries, key=rank, default=None)
     return best if best and (best.moves or besides) else None
 
 
@@ -171,12 +180,7 @@ def _pins(here: Place, release: str, matrix: Matrix) -> Mapping[str, str] | None
 
 def fitting(known: Iterable[Bound], here: Place, release: str) -> list[Bound]:
     """Return the releases of a package that go with a torch on the Python that is here."""
-    return [one for one in known if one.torch.holds(release) and _takes(one, here)]
-
-
-def _takes(one: Bound, here: Place) -> bool:
-    """Return whether a release is for the Python that is here, by its own METADATA."""
-    return here.python is None or one.python.holds(here.python)
+    return [one for one in known if one.torch.holds(release) and (here.python is None or one.python.holds(here.python))]
 
 
 def release_for(name: str, here: Place, release: str, matrix: Matrix) -> str | None:
@@ -186,12 +190,17 @@ def release_for(name: str, here: Place, release: str, matrix: Matrix) -> str | N
     """
     found = here.held.get(name, "")
     known = FAMILY[name](matrix)
-    own = next((one for one in known if one.version == found), None)
-    asked = own.torch if own else VersionRange.parse(here.asks[name]) if name in here.asks else None
-    taken = own is None or _takes(own, here)
-    if found and taken and (asked.holds(release) if asked else release == here.release):
+    own = [one for one in known if one.version == found]
+    asked = VersionRange.parse(here.asks[name]) if name in here.asks else None
+    unread = bool(found and not own) and (asked.holds(release) if asked else release == here.release)
+    stays = unread or bool(fitting(own, here, release))
+    if stays and _starts(name, found, here, matrix):
         return found
     fits = [one for one in fitting(known, here, release) if _served(name, one.version, here, matrix)]
+    run = [one for one in fits if _starts(name, one.version, here, matrix)]
+    if stays and not run:
+        return found
+    fits = run or fits
     order = {one.version: number for number, one in enumerate(known)}
     at = sum(numbers(one.version) < numbers(found) for one in known) if found else len(known)
     nearest = min(fits, key=lambda one: (abs(order[one.version] - at), -order[one.version]), default=None)
@@ -202,6 +211,12 @@ def _served(name: str, version_: str, here: Place, matrix: Matrix) -> bool:
     """Return whether the index has a wheel of a release for the Python here, as far as that was read."""
     known = generated.release_of(matrix, name, version_) if here.python else None
     return known is None or known.serves(here.system, here.python or "")
+
+
+def _starts(name: str, version_: str, here: Place, matrix: Matrix) -> bool:
+    """Return whether a release runs on all GPUs here, as far as rows say it."""
+    floors = training.oldest_gpus(matrix, COMPONENTS.get(name, name), version_)
+    return all(gpu >= floor for floor in floors for gpu in here.gpus)
 
 
 def _weight(here: Place, one: ChangeSet) -> float:

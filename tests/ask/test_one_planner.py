@@ -17,7 +17,7 @@ from gpustack.diagnose.machine.inventory import builds, capabilities, driver_cud
 from gpustack.matrix.subjects import torch as rows
 from gpustack.model.matrix_answer import Change
 from tests.ask.test_agreement import BUILDS, RELEASES
-from tests.build import MATRIX, merged, on, seen, torch
+from tests.build import MATRIX, PYTHON, merged, on, seen, torch
 from tests.diagnose.test_rules import recorded
 from tests.recorded import facts_of
 from tests.wide import WIDE, sample, wide
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 IDS = ("driver-too-old-for-cuda-build", "arch-not-in-build")
 INSTALLED = re.compile(r"apt-get install nvidia-driver-\S+")
 ON_TORCH = ("vllm", "xformers", "bitsandbytes", "flash-attn")
+LISTED = {"flash-attn": None}  # of these nobody says of which Python the list is
 SEED, DRAWN = 20261122, 400 if WIDE else 20
 CARDS = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 
@@ -38,10 +39,15 @@ CARDS = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 def of_the_doctor(facts: Facts) -> str | None:
     """Return the requirements that the doctor advises to install, where the build of PyTorch is what is wrong.
 
-    What is wrong with a server beside it is another question: the matrix is asked about the PyTorch.
+    Whatever is wrong with a server or an extension beside it gets the same: one set of changes is for all of them.
     """
-    for one in judge(facts, MATRIX).findings:
-        if any(name in one.title for name in ON_TORCH):
+    found = judge(facts, MATRIX).findings
+    every = [" ".join(one.fix.commands) for one in found if one.fix]
+    sets = {pins(one) for one in every if "torch==" in one}
+    assert len(sets) < 2, sets
+    for one in found:
+        if not (one.instance or "").startswith("pytorch"):
+            assert not sets or not INSTALLED.search(" ".join(one.fix.commands) if one.fix else ""), one.title
             continue
         typed = " ".join(one.fix.commands) if one.fix and one.id in IDS else ""
         if "torch==" in typed:
@@ -98,13 +104,13 @@ def drawn() -> Iterator[tuple[str, Facts]]:
         beside = rows.companions(MATRIX, build.version)
         if beside and beside.torchaudio:
             held = {"torch": build.version, "torchvision": beside.torchvision, "torchaudio": beside.torchaudio}
-            listed = seen("packages", {"distributions": held})
+            listed = seen("packages", {"environment": PYTHON, "distributions": held})
             yield f"{build.version}+{build.tag} {branch.last} {card} and companions", merged(facts, listed)
             name, known = luck.choice(ON_TORCH), rows.release_of(MATRIX, build.version)
             python = f"{luck.choice(known.pythons if known else ('3.11',))}.1"
             more = {**held, name: luck.choice(FAMILY[name](MATRIX)[-12:]).version}
             there = merged(facts, seen("python", {"version": python, "glibc": "2.35"}))
-            listed = seen("packages", {"distributions": more})
+            listed = seen("packages", {"environment": LISTED.get(name, PYTHON), "distributions": more})
             yield (
                 f"{build.version}+{build.tag} {branch.last} {card} {python} {name} {more[name]}",
                 merged(there, listed),

@@ -145,3 +145,17 @@ def test_a_torch_that_does_not_run_here_takes_its_companions_along(
     assert wanted in command
     assert "torchvision==0.2" in command
     assert "torchaudio==2." in command
+
+
+def test_a_server_that_does_not_start_on_this_gpu_is_neither_kept_nor_advised() -> None:
+    """On a V100 vLLM starts up to 0.10; all that is wrong in one Python gets the one set of changes."""
+    listed = {"torch": "2.11.0", "torchvision": "0.26.0", "torchaudio": "2.11.0", "vllm": "0.27.1"}
+    here = seen("python", {"version": "3.12.1", "glibc": "2.35"})
+    machine = merged(on("530.41.03", 12010, torch("2.11.0", "cu128", "12.8", archs=["sm_75"]), cc="7.0"), here)
+    for environment in (PYTHON, None):  # the list of packages may not say whose it is
+        found = seen("packages", {"environment": environment, "distributions": listed})
+        typed = [one.fix.commands for one in judge(merged(machine, found), MATRIX).findings if one.fix]
+        pinned = [one for commands in typed for one in commands if "torch==" in one]
+        assert len(pinned) > 1
+        assert all(one.endswith("torch==2.8.0 torchvision==0.23.0 torchaudio==2.8.0 vllm==0.10.2") for one in pinned)
+        assert not [commands for commands in typed if any("nvidia-driver" in one for one in commands)]

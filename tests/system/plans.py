@@ -94,6 +94,12 @@ class Plan:
         return found[1] if found else None
 
 
+@lru_cache(1)
+def whole() -> tuple[Plan, ...]:
+    """Return the whole grid, planned once."""
+    return tuple(grid(PLANS))
+
+
 def grid(count: int) -> Iterator[Plan]:
     """Yield so many plans of the grid, in the order that the seed draws."""
     questions = list(itertools.product(SUBJECTS, DRIVERS, GPUS, PYTHONS))
@@ -154,23 +160,27 @@ def machines() -> Iterator[tuple[dict[str, str], Plan]]:
 def resolved(wanted: tuple[str, ...], python: str, before: str = "", platform: str = LINUX) -> tuple[bool, str]:
     """Return whether the resolver has an answer, and its words; a build's tag is not on this index.
 
-    ``before`` is an earlier answer, of which it keeps the releases that it can.
+    ``before`` is an earlier answer, of which it keeps the releases that it can. What uv has in its cache answers first,
+    the index where that does not.
     """
     asked = [re.sub(r"\+[\w.]+$", "", one) for one in wanted]
     built = any(re.split(r"[\[=<>!~]", one)[0] in FROM_SOURCE for one in asked)
     with tempfile.TemporaryDirectory() as folder:
         overrides, kept = Path(folder, "overrides.txt"), Path(folder, "kept.txt")
         overrides.write_text("\n".join(BEHIND), "utf-8")
-        kept.write_text(before, "utf-8")
         command = [
             *(sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--no-header", "--no-annotate"),
             *("--python-version", python, "--python-platform", platform),
             *(("--no-deps",) if built else ("--only-binary", ":all:", "--override", str(overrides))),
             *(("--output-file", str(kept)) if before else ()),
         ]
-        done = subprocess.run(
-            command, input="\n".join(asked), capture_output=True, text=True, check=False, timeout=SECONDS
-        )
+        for more in (("--offline",), ()):
+            kept.write_text(before, "utf-8")
+            done = subprocess.run(
+                (*command, *more), input="\n".join(asked), capture_output=True, text=True, check=False, timeout=SECONDS
+            )
+            if done.returncode == 0:
+                break
         found = kept.read_text("utf-8") if before else done.stdout
     if done.returncode and OFFLINE.search(done.stderr):
         leave_out("no package index answers here")

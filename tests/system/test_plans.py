@@ -42,7 +42,6 @@ from tests.system.plans import (
     OFFLINE,
     OTHERS,
     PIP,
-    PLANS,
     SECONDS,
     Plan,
     elsewhere,
@@ -52,6 +51,7 @@ from tests.system.plans import (
     machines,
     moved,
     resolved,
+    whole,
     wrong,
 )
 
@@ -59,7 +59,7 @@ from tests.system.plans import (
 @pytest.mark.system
 @pytest.mark.timeout(3000)
 def test_every_plan_of_the_grid_resolves_and_moves_nothing_else() -> None:
-    rows = held(list(grid(PLANS)))
+    rows = held(list(whole()))
     _keep("GPUSTACK_PLANS", rows)
     print(Counter(bool(one["build"]) for one in rows))  # noqa: T201 - the run wants its figure
     assert len(rows) >= 300
@@ -96,7 +96,7 @@ def test_pip_itself_answers_a_few_plans_as_uv_does() -> None:
     answers in its place.
     """
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    plans = {one.wanted: one for one in grid(PLANS) if one.python == own and not one.tag}
+    plans = {one.wanted: one for one in whole() if one.python == own and not one.tag}
     plans = {one.wanted: one for one in {one.subject: one for one in plans.values()}.values()}  # of each subject one
     source = {wanted for wanted in plans if any(re.split(r"[\[=<>!~]", one)[0] in FROM_SOURCE for one in wanted)}
     rows: list[dict[str, object]] = []

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import fixes, installing
-from gpustack.diagnose.change_sets import change_set
+from gpustack.diagnose import fixes, wheels
+from gpustack.diagnose.change_sets import COMPONENTS, FAMILY
 from gpustack.diagnose.machine.inventory import from_text, gpus
 from gpustack.diagnose.machine.values import because, table, told, version
 from gpustack.diagnose.requirements import records
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
+BOUND = {"pytorch", *(COMPONENTS.get(name, name) for name in FAMILY)}  # what one set of changes covers
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 OWN = {"{headers}": fixes.headers, "{reinstall}": fixes.reinstall}  # commands of this distribution
 
@@ -124,6 +125,9 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
     words = [_title(one, _name(one, facts, matrix), facts) for one in group]
     light = from_text(facts) and all(map(_near, group))  # its effect was not observed
     commands = _commands(first, how, facts, matrix)
+    verify = sh("gpustack doctor")
+    bound = not how.driver and not {first.from_, first.to}.isdisjoint(BOUND)
+    together = wheels.together(facts, matrix, first.environment, verify) if bound else None
     return Finding(
         id=how.finding,
         instance=instance,
@@ -134,12 +138,13 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
         detail=" ".join(f"{one}." for one in words[1:]),
         because=tuple(dict.fromkeys(ground for one in group for ground in _grounds(one, facts))),
         row=first.row,
-        fix=Fix(
+        fix=together
+        or Fix(
             text=f"{fixes.place(facts) if how.driver else ''}{how.remedy}",
             commands=commands,
             needs_root=any("sudo " in str(one) for one in commands),
             needs_reboot=how.driver,
-            verify=sh("gpustack doctor"),
+            verify=verify,
         ),
         confidence=Confidence.LIKELY if from_text(facts) else Confidence.CERTAIN,
     )
@@ -160,9 +165,6 @@ def _title(contract: Contract, name: str, facts: Facts) -> str:
 def _commands(contract: Contract, how: Pair, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     if how.driver:
         return fixes.driver(facts, matrix)
-    change = change_set(facts, matrix, contract.environment) if "pytorch" in {contract.from_, contract.to} else None
-    if change:
-        return installing.commands(change, facts, contract.environment)
     if not how.commands:
         return (step("`gpustack matrix plan {subject}` lists the releases", subject=NAME(contract.from_)),)
     return tuple(OWN[one](facts) if one in OWN else records.typed(one, None) for one in how.commands)

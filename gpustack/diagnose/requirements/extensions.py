@@ -56,7 +56,7 @@ def extension_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return the requirements of every extension whose release is known."""
     for copy in _installed(facts):
         frameworks = [one for one in builds(facts) if one.component == "pytorch"]
-        torch_ = next((one for one in frameworks if one.copy.environment == copy.environment), None)
+        torch_ = next((one for one in frameworks if copy.environment in {one.copy.environment, None}), None)
         if torch_ and torch_.copy.version:
             fits = (*_torch(copy, torch_, matrix), *_binary(copy, torch_, matrix))
             yield from (edge(copy.component, "pytorch", "torch", fit, copy.environment) for fit in fits)
@@ -199,8 +199,7 @@ def _floors(copy: Copy, gpu: ComputeCapability, build: Build | None, matrix: Mat
     if floor:
         yield floor_fit(gpu, floor.capability, floor.row)
     for part in training.floors_of(matrix, copy.component, copy.version):
-        whole = part.what.startswith("all of it")
-        yield floor_fit(gpu, part.capability, part.row, Kept.BROKEN if whole else Kept.LIMITED)
+        yield floor_fit(gpu, part.capability, part.row, Kept.BROKEN if part.whole else Kept.LIMITED)
     yield from _code(copy, gpu, build, matrix)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import generated, rows_of
+from gpustack.matrix.subjects import generated, rows_of, serving
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, version_of
 from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
@@ -101,6 +102,11 @@ class GpuFloor(Stated):
     versions: VersionRange = ANY
     capability: ComputeCapability
     what: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of it runs on an older GPU."""
+        return self.what.startswith("all of it")
 
     def __str__(self) -> str:
         named = f"{self.component} {self.versions.text}".strip()
@@ -233,6 +239,14 @@ def floors_of(matrix: Matrix, component: str, version: str) -> tuple[GpuFloor, .
     """Return the lowest GPUs that a release of a library, and parts of it, run on."""
     floors = matrix.rows("training", "floors", GpuFloor)
     return tuple(one for one in floors if one.component == component and one.versions.holds(version))
+
+
+@lru_cache(2048)
+def oldest_gpus(matrix: Matrix, component: str, version: str) -> tuple[ComputeCapability, ...]:
+    """Return the lowest GPUs that a release of a library or of vLLM runs on, each by a row of its own."""
+    server = serving.vllm_floor(matrix, version) if component == "vllm" else None
+    whole = (one.capability for one in floors_of(matrix, component, version) if one.whole)
+    return (*whole, *((server.capability,) if server else ()))
 
 
 def _base(version: str) -> str:
