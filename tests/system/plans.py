@@ -206,8 +206,11 @@ def outside(plan: Plan, answer: str) -> tuple[list[str], list[str]]:
     own = releases(answer)
     free = tuple(one for one in plan.beside if re.split(r"[\[=<>!~]", one)[0] not in own)  # of the others
     there, after = resolved((*plan.wanted, *plan.beside), plan.python, before, plan.platform)
-    if ok and not there:
-        there, after = resolved((*plan.wanted, *free), plan.python, before, plan.platform)
+    bare = tuple(re.split(r"[\[=<>!~]", one)[0] for one in free)  # in any release, where none of theirs will do
+    for others in (free, bare) if ok and not there else ():
+        there, after = resolved((*plan.wanted, *others), plan.python, before, plan.platform)
+        if there:
+            break
     if not (ok and there):
         return [f"not resolved beside the others: {(after if ok else before)[:300]}"], []
     was, now = releases(before), releases(after)
