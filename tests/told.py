@@ -39,7 +39,7 @@ class ToldHost(Host):
     """A machine made of dictionaries.
 
     ``files`` maps a path to text, bytes, or an OSError to raise; ``links`` a path to the link's target; ``devices`` a
-    path to what ``stat`` returns, as a dictionary; ``commands`` a command line to output, (code, output) or TimeoutError;
+    path to what ``stat`` returns, as a dictionary; ``commands`` a command line to output, (code, output) or a timeout;
     ``libraries`` and ``modules`` a name to an object with the functions called, or the exception to raise;
     ``python`` what this Python reports about itself where that differs from the one running the test.
     """
