@@ -159,7 +159,7 @@ def test_what_few_machines_make_a_rule_read_is_named_in_its_source(row: tuple[st
     assert [step for step in steps if step not in named] == []
 
 
-def test_a_fact_that_is_asked_for_is_noted_at_any_depth() -> None:
+def test_a_fact_that_is_read_is_noted_at_any_depth() -> None:
     def of(*names: str) -> set[Fact]:
         found = SCHEMA.at(*names)
         assert found

@@ -51,7 +51,7 @@ def facts(folder: Path, said: str) -> Mapping[str, object]:
 
 
 @pytest.mark.parametrize("digits", [41, 4301, 5_000_000])
-def test_a_number_that_counts_nothing_is_null_and_costs_nothing_else(tmp_path: Path, digits: int) -> None:
+def test_a_number_that_counts_nothing_is_null_and_affects_nothing_else(tmp_path: Path, digits: int) -> None:
     assert facts(tmp_path, f'{{"a": {"9" * digits}, "b": -{"9" * digits}, "c": 3}}') == {"a": None, "b": None, "c": 3}
 
 
@@ -91,7 +91,7 @@ def test_depth_that_only_words_can_reach_raises_nowhere(name: str) -> None:
 
 
 @pytest.mark.timeout(20)
-def test_what_was_looked_at_is_cut_before_anybody_reads_it() -> None:
+def test_the_log_of_accesses_is_cut_before_it_is_stored() -> None:
     """A word of a megabyte took minutes to read: the pattern tries every quotation mark."""
     endless = "[Errno 5] " + "a: '" * 250_000 + "\n"
     log = [["read", "x" * 1_000_000, "denied"], *([["read", f"y{n}", endless] for n in range(1000)])]
@@ -102,7 +102,7 @@ def test_what_was_looked_at_is_cut_before_anybody_reads_it() -> None:
     assert max(len(one.what) for one in unseen) == 4096
 
 
-def test_more_copies_than_any_machine_has_are_no_answer() -> None:
+def test_more_copies_than_any_machine_has_are_not_an_answer() -> None:
     answer = {"id": "libcuda", "status": "present", "instances": [{}] * 10_001}
     ((component,), _) = parse([Reply(system=SYSTEMS["libcuda"], environment=None, answer=answer)])
     assert (component.status, "10001 copies" in str(component.reason)) == (Status.FAILED, True)

@@ -134,7 +134,7 @@ def files(checkout: Path, folders: Iterable[str]) -> set[str]:
     }
 
 
-def test_what_lies_about_is_not_packed(checkout: Path, tmp_path: Path) -> None:
+def test_stray_files_are_not_packed(checkout: Path, tmp_path: Path) -> None:
     meant, tables = files(checkout, FOLDERS), made(checkout)
     plant(checkout, PLANTED)
     for folder in (*FOLDERS, "gpustack/schemas", "probes/driver", "tests", "mine"):

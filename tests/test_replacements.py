@@ -40,7 +40,7 @@ def unsafe(source: str) -> list[int]:
     return [node.lineno for node in used if node.attr in REPLACES and node not in safe]
 
 
-def test_what_replaces_is_a_text_of_ours_or_a_function() -> None:
+def test_every_replacement_is_a_literal_or_a_function() -> None:
     texts = {path: path.read_text("utf-8") for path in FILES}
     named = {path: text for path, text in texts.items() if ".sub" in text}
     assert {str(path.relative_to(REPO)): lines for path, text in named.items() if (lines := unsafe(text))} == {}

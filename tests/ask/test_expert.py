@@ -96,7 +96,7 @@ def test_flash_attention_is_built_against_the_torch_that_is_here() -> None:
 
 
 @wide
-def test_every_command_of_an_answer_can_be_typed_as_it_stands() -> None:
+def test_every_command_of_an_answer_can_be_typed_as_it_is() -> None:
     """With one of three drivers in CI, with all of them with GPUSTACK_WIDE=1."""
     for subject in ("torch==2.13.0", "vllm", "jax", "tensorflow==2.17.0", "onnxruntime-gpu", "cuda-toolkit==12.4"):
         for driver in one_of(("470", "550", "580"), subject):
@@ -151,7 +151,7 @@ def test_what_is_bound_to_torch_comes_with_the_torch_that_is_here() -> None:
 
 
 @pytest.mark.parametrize("question", ["vllm 4090", "vllm t4", "sglang B200"])
-def test_what_a_server_does_without_is_no_limit_of_it(question: str) -> None:
+def test_what_a_server_does_without_is_not_a_limit_of_it(question: str) -> None:
     """A 4090 was called limited for FlashAttention 3, which is for Hopper only, and was offered an old release."""
     answer = why(question)
     assert answer.verdict is Compatibility.COMPATIBLE
@@ -199,7 +199,7 @@ def test_a_host_compiler_is_answered_as_the_doctor_answers_it() -> None:
     assert "/opt/rh/gcc-toolset-13/root/usr/bin/g++" in on_rocky[1]
 
 
-def test_a_compiler_that_no_distribution_has_any_more_is_no_command() -> None:
+def test_a_compiler_that_no_distribution_has_any_more_is_not_a_command() -> None:
     typed, by_hand = apart(fixes.older_gcc(Facts(taken="", host=Host(os="Linux")), MATRIX, 3))
     assert typed == ()
     assert "No package has GCC 3 or older any more" in by_hand

@@ -67,7 +67,7 @@ def test_parts_about_a_neighbour_are_left_out() -> None:
     assert "sglang" not in {one.part for one in show("tgi", MATRIX).parts}
 
 
-def test_what_goes_with_what_comes_before_messages() -> None:
+def test_what_works_with_what_comes_before_messages() -> None:
     tables = [one.table for one in show("pytorch", MATRIX).parts]
     assert tables[0] == "generated/torch"
     first = next(place for place, table in enumerate(tables) if table.startswith("messages_"))

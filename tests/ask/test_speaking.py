@@ -87,7 +87,7 @@ def test_a_build_for_the_cpu_has_no_use_of_a_gpu_s_things_and_says_so(name: str)
 
 @settings(max_examples=10)
 @drawn(subject=some.sampled_from(SUBJECTS), names=some.sets(some.sampled_from(sorted(GIVEN)), min_size=1, max_size=3))
-def test_plan_says_what_why_says(subject: str, names: set[str]) -> None:
+def test_plan_agrees_with_why(subject: str, names: set[str]) -> None:
     said = {name: GIVEN[name] for name in names}
     try:
         asked, planned = why(subject, **said), plan(subject, **said)

@@ -70,7 +70,7 @@ def test_a_container_is_said_to_get_the_packages_in_its_image_and_the_driver_fro
         ("torch 2.9 rtx 5090 driver 550 no sudo", (), "who administers the machine"),
     ],
 )
-def test_who_has_no_root_gets_what_can_be_done_without_and_who_is_asked_for_the_rest(
+def test_a_user_without_root_gets_what_works_without_it_and_whom_to_ask_for_the_rest(
     question: str, own: tuple[str, ...], asked: str
 ) -> None:
     one = why(question).alternatives[0]
@@ -79,13 +79,13 @@ def test_who_has_no_root_gets_what_can_be_done_without_and_who_is_asked_for_the_
     assert f"sk {asked} to run `sudo " in one.steps
 
 
-def test_a_number_behind_a_card_is_no_release_of_the_distribution() -> None:
+def test_a_number_behind_a_card_is_not_a_release_of_the_distribution() -> None:
     for name in ("arch", "opensuse", "azure linux"):
         answer = why(f"torch 2.9 driver 550 {name} rtx 5090")
         assert "gpu rtx 5090" in answer.given
 
 
-def test_arch_linux_is_told_of_no_branch_that_it_does_not_have() -> None:
+def test_arch_linux_is_offered_no_branch_that_it_does_not_have() -> None:
     one = why("torch 2.9 driver 550 arch rtx 5090").alternatives[0]
     assert one.commands == ("sudo pacman -Syu nvidia-open nvidia-utils", "sudo reboot")
     assert "580" not in one.steps

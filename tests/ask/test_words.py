@@ -91,7 +91,7 @@ def test_a_system_or_a_processor_among_the_words_is_given(typed: str, system: st
         ("a100 mig vllm", "mig", "vllm"),
     ],
 )
-def test_what_is_not_known_is_said_once_and_never_called_well(typed: str, strange: str, known: str) -> None:
+def test_what_is_not_known_is_said_once_and_never_called_fine(typed: str, strange: str, known: str) -> None:
     answer = why(typed)
     assert answer.subject == known
     assert answer.verdict is Compatibility.UNKNOWN
@@ -117,7 +117,7 @@ def test_a_rocm_is_judged_with_a_gpu_that_is_named() -> None:
     assert why("mi50 rocm 7.2").verdict is Compatibility.UNKNOWN
 
 
-def test_a_question_about_my_driver_is_asked_of_this_machine() -> None:
+def test_a_question_about_my_driver_is_answered_for_this_machine() -> None:
     asked = understood(("vllm for my driver",), MATRIX)
     assert (asked.subjects, asked.here) == (("vllm",), True)
     assert not understood(("torch 2.9 driver 550",), MATRIX).here

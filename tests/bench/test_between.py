@@ -81,7 +81,7 @@ def test_a_sum_over_gpus_without_links_has_no_limit() -> None:
     assert limit(kind="nccl.sum", bytes=4 << 30) == ("nccl.sum", None, None)
 
 
-def test_a_sound_pair_is_well_and_says_where_its_limit_comes_from() -> None:
+def test_a_healthy_pair_is_ok_and_says_where_its_limit_comes_from() -> None:
     seen = figure("p2p.bandwidth", 396e9, end(0), end(1))
     assert (seen.verdict, seen.why, seen.gpus, seen.device) == (Mark.OK, (), (0, 1), 0)
     assert seen.ratio == pytest.approx(0.88, abs=1e-3)
@@ -108,7 +108,7 @@ def test_bridges_that_leave_links_free_are_no_fault() -> None:
     assert (seen.verdict, seen.why) == (Mark.OK, ())
 
 
-def test_refused_peer_access_is_told_and_judges_nothing() -> None:
+def test_refused_peer_access_is_reported_and_judges_nothing() -> None:
     seen = figure(
         "p2p.bandwidth", 20e9, end(0), end(1), refused="the driver does not let GPU 0 access the memory of GPU 1"
     )
@@ -152,13 +152,13 @@ def test_the_pair_that_is_far_below_the_others_is_the_outlier() -> None:
     assert why == "outlier among siblings: 63% of what its siblings reach (394.5 GB/s; GPUs 0>1, 1>0, 0>2)"
 
 
-def test_pairs_that_differ_a_little_or_have_another_way_are_no_outliers() -> None:
+def test_pairs_that_differ_a_little_or_have_another_way_are_not_outliers() -> None:
     alike = marked(row(0, 1, 395), row(1, 0, 370))
     other = marked(row(0, 1, 395), row(1, 0, 396), row(0, 2, 95, ceiling=100.0), row(2, 0, 96, ceiling=100.0))
     assert {mark for mark, _ in [*alike.values(), *other.values()]} == {Mark.OK}
 
 
-def test_copies_through_the_host_are_held_against_no_siblings() -> None:
+def test_copies_through_the_host_are_checked_against_no_siblings() -> None:
     refused = [replace(one, ceiling=None, method={"refused": "so"}) for one in (row(0, 1, 22), row(1, 0, 12))]
     assert {mark for mark, _ in marked(*refused).values()} == {Mark.OK}
 

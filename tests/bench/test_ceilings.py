@@ -70,7 +70,7 @@ def test_a_narrow_link_has_two_ceilings_and_an_unknown_payload_is_said() -> None
     assert "256 bytes (assumed" in ceiling.source
 
 
-def test_a_link_that_nobody_told_has_no_ceiling() -> None:
+def test_a_link_that_was_not_reported_has_no_ceiling() -> None:
     for link in (Link(), Link(generation=9, width=16), Link(generation=5)):
         ceiling = ceilings.pcie(link, 256, overhead=24)
         assert (ceiling.best, ceiling.held) == (None, None)

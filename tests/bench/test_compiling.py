@@ -56,7 +56,7 @@ def test_another_source_architecture_or_compiler_is_another_entry(
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", b"\x00" * 200])
-def test_a_damaged_entry_is_made_anew(toolkit: Path, damage: bytes) -> None:
+def test_a_damaged_entry_is_recreated(toolkit: Path, damage: bytes) -> None:
     first = made(toolkit)
     (entry,) = (toolkit.parent / "cache/gpustack/kernels").iterdir()
     entry.write_bytes(damage or entry.read_bytes()[:-1])
@@ -113,7 +113,7 @@ def test_a_source_that_the_compiler_refuses_is_taken_as_shipped(toolkit: Path) -
     assert code.how == "shipped PTX: NVRTC 12.0 refused the source (line 1: told to fail)"
 
 
-def test_a_compiler_that_cannot_be_loaded_is_passed_over(toolkit: Path) -> None:
+def test_a_compiler_that_cannot_be_loaded_is_skipped(toolkit: Path) -> None:
     wheel = toolkit.parent / "site/nvidia/cuda_nvrtc/lib"
     wheel.mkdir(parents=True)
     (wheel / "libnvrtc.so.12").write_text("no library")

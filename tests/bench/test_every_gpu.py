@@ -66,7 +66,7 @@ def test_all_gpus_are_measured_by_default(count: int, run: Run) -> None:
 
 
 @pytest.mark.parametrize(("fault", "how"), [("719", "CUDA_ERROR_LAUNCH_FAILED"), ("segv", "was killed by SIGSEGV")])
-def test_a_card_that_is_lost_in_the_middle_costs_the_others_nothing(fault: str, how: str, run: Run) -> None:
+def test_a_card_that_is_lost_in_the_middle_does_not_affect_the_others(fault: str, how: str, run: Run) -> None:
     report = run(3, "hbm.copy", "hbm.write", FAKE_FAULT=f"cuMemcpyAsync@30={fault}", FAKE_SICK="2")
     failed = [one for one in report.results if one.verdict is Mark.FAILED]
     assert {one.device for one in failed} == {2}

@@ -22,7 +22,7 @@ def lay(root: Path, **said: tuple[str, str, str, str]) -> None:
     (root / "bus/pci/devices" / GPU).symlink_to(folder)
 
 
-def test_every_link_from_the_gpu_to_the_root_is_told(tmp_path: Path) -> None:
+def test_every_link_from_the_gpu_to_the_root_is_reported(tmp_path: Path) -> None:
     whole, narrow = ("32.0 GT/s PCIe", "16"), ("16.0 GT/s PCIe", "8")
     lay(tmp_path, gpu=(*whole, *whole), bridge=(*narrow, *whole), port=("2.5 GT/s PCIe", "1", *whole))
     assert routes.look(routes.chain(GPU, str(tmp_path))) == [

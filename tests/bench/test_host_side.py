@@ -48,7 +48,7 @@ def test_memory_that_is_not_pinned_has_no_gate_and_no_limit_but_a_processor(driv
         assert "NUMA" in str(result.method["numa"])
 
 
-def test_times_are_told_in_their_units_and_judged_against_nothing(driver: Path) -> None:
+def test_times_are_reported_in_their_units_and_judged_against_nothing(driver: Path) -> None:
     seen = measured(driver, "pcie.latency", "launch.*", "alloc.*")
     assert {result.verdict for result in seen.values()} <= MEASURED, seen
     assert seen["pcie.latency"].value == pytest.approx(1128, rel=1e-3)
@@ -58,7 +58,7 @@ def test_times_are_told_in_their_units_and_judged_against_nothing(driver: Path) 
     assert all(result.ceiling is None and result.lower_is_better for result in seen.values())
 
 
-def test_what_python_and_the_gpu_take_is_told_beside_a_launch(driver: Path) -> None:
+def test_what_python_and_the_gpu_take_is_reported_beside_a_launch(driver: Path) -> None:
     method = measured(driver, "launch.kernel")["launch.kernel"].method
     assert method["gpu_us"] == pytest.approx(2.4, rel=1e-3)
     assert isinstance(method["python_us"], float)
@@ -135,7 +135,7 @@ def test_a_wrong_result_is_a_failure_and_no_figure(driver: Path, name: str, wron
         ("alloc.async", "cuMemAllocAsync@20=801"),
     ],
 )
-def test_a_refused_call_is_told_by_its_name(driver: Path, name: str, fault: str) -> None:
+def test_a_refused_call_is_reported_by_name(driver: Path, name: str, fault: str) -> None:
     result = measured(driver, name, FAKE_FAULT=fault)[name]
     assert result.verdict is Mark.FAILED
     assert fault.partition("@")[0].partition("=")[0] in result.why[0]

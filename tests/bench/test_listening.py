@@ -72,7 +72,7 @@ def test_what_is_said_is_heard_until_it_is_done() -> None:
         ("exec('while True: os.write(1, b\"x\" * 65536)')", "printed a line of over 4 MiB"),
     ],
 )
-def test_every_other_end_is_told(script: str, how: str) -> None:
+def test_every_other_end_is_reported(script: str, how: str) -> None:
     last = heard(script)[-1]
     assert last.kind == "died"
     assert last.what.startswith(how)

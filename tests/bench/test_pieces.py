@@ -71,7 +71,7 @@ def test_names_and_patterns_choose_in_the_order_of_the_list() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "BENCHES = 3", "import nothing_of_this_name", "BENCHES = {'a': {}}", "x ="])
-def test_a_damaged_benchmark_is_ours_to_mend(text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_benchmark_is_our_bug(text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if text is not None:
         (tmp_path / "pcie.py").write_text(text)
     monkeypatch.setattr(assets, "MICROBENCH", tmp_path)
@@ -139,7 +139,7 @@ def test_new_ptx_is_written_beside_its_source(stand_in: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(("source", "says"), [("#error", "line 1: told to fail"), ("", "NVRTC answered 3")])
-def test_what_the_compiler_refuses_is_ours_to_mend(stand_in: Path, source: str, says: str) -> None:
+def test_what_the_compiler_refuses_is_our_bug(stand_in: Path, source: str, says: str) -> None:
     (stand_in / "bad.cu").write_text(source)
     with pytest.raises(BrokenError, match=says):
         kernels.main()
@@ -187,7 +187,7 @@ def test_the_payload_is_read_from_the_configuration(space: bytes, wanted: int | 
     assert numa.payload("0000:00:06.0", str(tmp_path)) == wanted
 
 
-def test_a_payload_that_nobody_shows_is_unknown(tmp_path: Path) -> None:
+def test_a_payload_that_is_not_shown_is_unknown(tmp_path: Path) -> None:
     assert numa.payload("0000:00:06.0", str(tmp_path)) is None
 
 
@@ -254,7 +254,7 @@ def test_a_terminal_gets_a_line_that_moves() -> None:
     assert text.endswith(progress.ERASE)
 
 
-def test_silence_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_progress_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     shown: progress.Progress = progress.Progress()
     shown.started("hbm.read", 1, 1)
     shown.moved(0.1)

@@ -24,7 +24,7 @@ def taken(seconds: list[float], plan: Plan) -> list[float]:
     return gather(lambda: Train(next(trains), None), 1, plan, lambda _: None).seconds
 
 
-def test_what_agrees_at_once_is_sampled_no_oftener_than_asked() -> None:
+def test_what_agrees_at_once_is_sampled_no_more_often_than_requested() -> None:
     assert len(taken([1.0, 1.0001, 0.9999], Plan(budget=60.0, least=12))) == 12
 
 

@@ -57,7 +57,7 @@ def test_all_is_well() -> None:
     assert report.taken.endswith("+00:00")
 
 
-def test_a_crash_costs_its_own_benchmark() -> None:
+def test_a_crash_fails_only_its_own_benchmark() -> None:
     crash = OPEN + done("pcie.h2d.pinned", PCIE) + "say('at', 'pcie.d2h.pinned'); os.kill(os.getpid(), signal.SIGSEGV)"
     report = run(crash, OPEN + done("hbm.read", READ) + "say('done')")
     assert marks(report) == {"pcie.h2d.pinned": Mark.OK, "pcie.d2h.pinned": Mark.FAILED, "hbm.read": Mark.OK}
@@ -89,7 +89,7 @@ def test_what_is_skipped_says_what_would_bring_it() -> None:
 
 
 @pytest.mark.parametrize("end", ["", "say('done')", "say('part', 'x'); sys.exit(1)"])
-def test_children_that_answer_nothing_do_not_go_on_for_ever(end: str) -> None:
+def test_children_that_answer_nothing_do_not_go_on_forever(end: str) -> None:
     report = run(OPEN + end)
     assert set(marks(report).values()) == {Mark.FAILED}
     assert len(report.results) == 3

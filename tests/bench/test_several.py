@@ -140,7 +140,7 @@ def test_the_slower_direction_is_the_outlier(run: Run) -> None:
     assert seen["p2p.bandwidth 0>1"].verdict in MEASURED
 
 
-def test_a_link_that_is_down_is_told_for_the_pair(run: Run) -> None:
+def test_a_link_that_is_down_is_reported_for_the_pair(run: Run) -> None:
     seen = by_name(run("p2p.bandwidth", NVML_FAKE_DOWN="3"))["p2p.bandwidth 0>1"]
     assert seen.ceiling_held == pytest.approx(425.0, rel=1e-4)
     said = "NVLink links down: 17 of 18 NVLinks of GPU 0, 17 of 18 NVLinks of GPU 1 are up"
@@ -182,7 +182,7 @@ def test_without_nccl_it_is_skipped_with_what_brings_one(run: Run, cuda: str, nc
     assert "cannot be loaded" in result.why[0]
 
 
-def test_a_crash_in_a_pair_costs_that_pair_alone(run: Run) -> None:
+def test_a_crash_in_a_pair_fails_only_that_pair(run: Run) -> None:
     seen = by_name(run("p2p.latency", FAKE_GPUS="3", FAKE_FAULT="cuCtxEnablePeerAccess@3=segv"))
     assert len(seen) == 6
     failed = [name for name, one in seen.items() if one.verdict is Mark.FAILED]

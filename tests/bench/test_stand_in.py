@@ -218,13 +218,13 @@ def test_without_a_library_products_are_skipped_with_what_brings_one(
     assert remedy in result.remedy
 
 
-def test_an_old_gpu_has_no_bf16_and_fp16_all_the_same(run: Run) -> None:
+def test_an_old_gpu_has_no_bf16_and_fp16_anyway(run: Run) -> None:
     report = run("gemm.fp16", "gemm.bf16", "gemm.tf32", FAKE_MAJOR="7")
     assert [result.verdict is Mark.SKIPPED for result in report.results] == [True, False, True]
     assert report.results[2].why == ("a GPU of compute capability 7.0 has no bf16 units",)
 
 
-def test_an_error_of_cuda_costs_its_benchmark_and_a_new_child_measures_the_rest(run: Run) -> None:
+def test_an_error_of_cuda_fails_its_benchmark_and_a_new_child_measures_the_rest(run: Run) -> None:
     report = run("pcie.h2d.pinned", "hbm.copy", "hbm.read", FAKE_FAULT="cuMemsetD8Async@4=719")
     assert {result.verdict for result in report.results} == {Mark.FAILED}
     assert all("CUDA_ERROR_LAUNCH_FAILED" in result.why[0] for result in report.results)
@@ -233,7 +233,7 @@ def test_an_error_of_cuda_costs_its_benchmark_and_a_new_child_measures_the_rest(
 @pytest.mark.parametrize(
     ("fault", "how"), [("cuMemcpyAsync@40=segv", "was killed by SIGSEGV"), ("cuEventRecord@20=719", "LAUNCH_FAILED")]
 )
-def test_a_crash_in_the_middle_is_told(run: Run, fault: str, how: str) -> None:
+def test_a_crash_in_the_middle_is_reported(run: Run, fault: str, how: str) -> None:
     result = by_id(run("hbm.copy", FAKE_FAULT=fault))["hbm.copy"]
     assert result.verdict is Mark.FAILED
     assert how in result.why[0]
@@ -356,7 +356,7 @@ def child(path: list[str], **asked: object) -> list[dict[str, object]]:
     return [json.loads(line) for line in said.stdout.splitlines()]
 
 
-def test_a_machine_without_the_packages_is_told_what_to_type(tmp_path: Path) -> None:
+def test_a_machine_without_the_packages_gets_the_command_to_install_them(tmp_path: Path) -> None:
     (tmp_path / "pynvml.py").write_text("raise ImportError")  # cuda itself may be preloaded by its own .pth file
     (line,) = child([str(tmp_path), str(REPO), *filter(None, sys.path)])
     assert isinstance(line["nothing"], dict)

@@ -50,7 +50,7 @@ def test_of_several_gpus_one_card_is_compared_with_one_and_all_with_all() -> Non
     }
 
 
-def test_a_case_that_nvbandwidth_did_not_pass_is_no_figure() -> None:
+def test_a_case_that_nvbandwidth_did_not_pass_is_not_a_figure() -> None:
     text = printed("nvbandwidth").replace('"status" : "Passed"', '"status" : "Waived"', 1)
     assert "host_to_device_memcpy_ce" not in outputs.nvbandwidth(text)
     assert "device_to_host_memcpy_ce" in outputs.nvbandwidth(text)

@@ -84,7 +84,7 @@ def test_two_results_never_go_to_one_place(typed: str, says: str) -> None:
         asked(*typed.split())
 
 
-def test_the_order_of_the_forms_is_no_matter() -> None:
+def test_the_order_of_the_forms_does_not_matter() -> None:
     wanted = {("junit", "a"), ("sarif", "b"), ("html", "c")}
     for order in permutations(wanted):
         typed = [word for form, file in order for word in ("--format", form, "-o", file)]
@@ -111,7 +111,7 @@ def test_usage_errors_are_one_line_and_nothing_is_written(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
+def test_what_cannot_be_written_affects_nothing_else(tmp_path: Path) -> None:
     typed = ("--format", "json", "-o", "no/where", "--format", "prometheus", "-o", "no/metrics", "--format", "nagios")
     done = gpustack("doctor", "--from", EXAMPLE, *typed, folder=tmp_path)
     assert done.returncode == 2

@@ -87,7 +87,7 @@ def looked(image: Path, *variables: str) -> Facts:
     return look(image, variables, timeout=30)
 
 
-def test_the_image_is_told_by_its_own_files(image: Path) -> None:
+def test_the_image_is_described_by_its_own_files(image: Path) -> None:
     facts = look(image, ["LD_LIBRARY_PATH=/x"], timeout=30)
     assert [(one.python, one.kind, one.version, one.found) for one in facts.environments] == [
         ("/opt/venv/bin/python", "venv", "3.11.2", False),
@@ -112,7 +112,7 @@ def test_the_image_is_told_by_its_own_files(image: Path) -> None:
 
 
 @pytest.mark.skipif(LIBC is None or not os.confstr("CS_GNU_LIBC_VERSION"), reason="this machine's C library is another")
-def test_the_c_library_is_told_by_the_words_in_it(image: Path) -> None:
+def test_the_c_library_is_recognised_by_the_words_in_it(image: Path) -> None:
     facts = look(image, (), timeout=30)
     about, python = facts.find("image"), facts.find("python")
     assert about
@@ -193,7 +193,7 @@ def test_a_stub_on_the_library_path_of_the_image_is_seen(image: Path) -> None:
     assert "stub-on-loader-path" in ids(facts)
 
 
-def test_what_the_image_requires_of_the_driver_is_held_against_it(image: Path) -> None:
+def test_what_the_image_requires_of_the_driver_is_checked_against_it(image: Path) -> None:
     facts = looked(image, "NVIDIA_REQUIRE_CUDA=cuda>=13.0 brand=tesla,driver>=570,driver<571")
     finding = found(on_driver(facts, "535.183.01", 12020), "container-requires-newer-driver")
     assert finding
@@ -249,7 +249,7 @@ def test_a_library_of_the_image_before_the_frameworks_own_is_seen(
 
 
 @pytest.mark.skipif(LIBC is None or os.uname().machine != "x86_64", reason="the stand-in is of x86-64 and glibc")
-def test_a_build_that_wants_a_newer_c_library_than_the_image_has_is_seen(image: Path) -> None:
+def test_a_build_that_needs_a_newer_c_library_than_the_image_has_is_seen(image: Path) -> None:
     facts = looked(image)
     torch, python = facts.find("pytorch"), facts.find("python")
     assert torch
@@ -295,7 +295,7 @@ def test_no_program_of_an_image_is_run(image: Path) -> None:
     assert not any(component.status is Status.FAILED for component in facts.components if component.layer != "driver")
 
 
-def test_a_venv_without_its_base_is_told_once(image: Path) -> None:
+def test_a_venv_without_its_base_is_reported_once(image: Path) -> None:
     (image / "usr/bin/python3").unlink()
     (image / "usr/bin/python3.11").unlink()
     facts = look(image, (), timeout=30)
@@ -304,7 +304,7 @@ def test_a_venv_without_its_base_is_told_once(image: Path) -> None:
     assert gone.what == "/opt/venv/bin/python"
 
 
-def test_a_python_whose_version_nothing_tells_is_told_as_not_seen(image: Path) -> None:
+def test_a_python_whose_version_nothing_tells_is_reported_as_not_seen(image: Path) -> None:
     (image / "opt/venv/pyvenv.cfg").write_text("home = /usr/bin\n")
     shutil.rmtree(image / "opt/venv/lib")
     (image / "usr/bin/python3.11").rename(image / "usr/bin/pythonish")

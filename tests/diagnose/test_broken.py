@@ -114,7 +114,7 @@ def test_a_driver_that_is_older_than_the_gpu_is_an_error_with_the_commands_for_a
         (healthy(seen("dkms", {}), seen("kernel-headers", {"version": "6.5.0"})), None),
     ],
 )
-def test_a_requirement_that_no_rule_speaks_of_is_reported_unless_it_hurts_nobody(
+def test_a_requirement_that_no_rule_mentions_is_reported_unless_it_does_no_harm(
     facts: Facts, finding: str | None
 ) -> None:
     made = report(facts)

@@ -71,7 +71,7 @@ def misjudged(case: cases.Case) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("cause", cases.causes(healthy=True))
-def test_a_stack_that_is_well_is_not_blamed(cause: str) -> None:
+def test_a_stack_that_is_healthy_is_not_blamed(cause: str) -> None:
     found = [f"{case.id}: {why}" for case in cases.of(cause) for why in blamed(case)]
     assert not found, "\n".join(found)
 

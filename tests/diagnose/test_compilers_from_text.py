@@ -129,5 +129,5 @@ def test_an_architecture_that_no_gpu_of_these_years_has_is_a_matter_of_what_is_b
         "ptxas error   : Feature 'tcgen05' not supported on .target 'sm_120'",
     ],
 )
-def test_what_builds_print_without_harm_is_no_fault(text: str) -> None:
+def test_what_builds_print_without_harm_is_not_a_fault(text: str) -> None:
     assert told(text).verdict.root_causes == ()

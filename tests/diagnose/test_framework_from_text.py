@@ -66,7 +66,7 @@ def test_a_build_for_the_cpu_is_named(text: str) -> None:
         "PyTorch version: 2.4.0+cpu\nCUDA used to build PyTorch: None\nGPU models and configuration: No CUDA",
     ],
 )
-def test_a_build_for_the_cpu_is_no_fault_where_nobody_misses_the_gpu(text: str) -> None:
+def test_a_build_for_the_cpu_is_not_a_fault_where_the_gpu_is_not_needed(text: str) -> None:
     assert roots(text) == ()
 
 
@@ -116,7 +116,7 @@ def test_a_newer_gpu_of_the_newest_generation_is_only_warned_of() -> None:
     assert roots(f"{text}\n{NO_KERNEL}")
 
 
-def test_a_guessed_build_alone_accuses_nobody() -> None:
+def test_a_guessed_build_alone_blames_nothing() -> None:
     assert roots("torch 2.6.0 on Ubuntu 24.04, RTX 5090, works with the cu128 wheel") == ()
 
 
@@ -138,7 +138,7 @@ def test_an_amd_gpu_without_code_is_named(text: str, mentions: tuple[str, ...]) 
     assert all(one in told(text) for one in mentions)
 
 
-def test_hipblaslt_that_is_passed_over_is_harmless() -> None:
+def test_hipblaslt_that_is_skipped_is_harmless() -> None:
     assert roots("Attempting to use hipBLASLt on an unsupported architecture! gfx1100, torch 2.6.0+rocm6.2.4") == ()
 
 
@@ -169,7 +169,7 @@ def test_torch_and_its_companions_of_other_releases_are_named(text: str, mention
 @pytest.mark.parametrize(
     "listed", ["torch==2.5.1+cu124\ntorchvision==0.20.1+cu124", "torch==2.13.0\ntorchaudio==2.11.0"]
 )
-def test_companions_that_belong_together_are_well(listed: str) -> None:
+def test_matching_companions_are_fine(listed: str) -> None:
     assert roots(listed) == ()
 
 
@@ -186,7 +186,7 @@ def test_two_copies_of_torch_are_named(text: str) -> None:
     assert roots(text) == ("duplicate-torch-install",)
 
 
-def test_an_upgrade_is_no_second_copy() -> None:
+def test_an_upgrade_is_not_a_second_copy() -> None:
     steps = "Successfully uninstalled torch-2.5.1\nSuccessfully installed torch-2.6.0\n"
     assert roots(f"{steps}>>> torch.__version__\n'2.6.0+cu124'") == ()
 
@@ -225,6 +225,6 @@ def test_jax_and_its_plugin_of_other_releases_are_named(text: str, mentions: tup
         ("numba==99.0\nnumpy==2.2.0", None),
     ],
 )
-def test_a_mere_list_of_packages_is_held_against_what_the_index_says_of_them(listed: str, said: str | None) -> None:
+def test_a_mere_list_of_packages_is_checked_against_what_the_index_says_of_them(listed: str, said: str | None) -> None:
     found = [one.title for one in report(listed).findings if one.id == "pin-violated" and one.severity.value != "info"]
     assert [one.startswith(said or "") for one in found] == [True] * (said is not None)

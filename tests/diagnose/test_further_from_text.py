@@ -117,6 +117,6 @@ def test_the_fault_is_the_first_root_and_names_what_decides(words: str, finding:
 
 
 @pytest.mark.parametrize("words", WELL)
-def test_what_is_no_fault_of_the_stack_gives_no_root(words: str) -> None:
+def test_what_is_not_a_fault_of_the_stack_gives_no_root(words: str) -> None:
     facts, _ = take([("paste", f"{words}\n")], MATRIX)
     assert judge(facts, MATRIX).verdict.root_causes == ()

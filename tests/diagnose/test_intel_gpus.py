@@ -115,7 +115,7 @@ def drop_runtime() -> Component:
     return seen("intel-compute-runtime", status="unknown", reason="no time")
 
 
-def test_a_gpu_in_a_processor_is_no_reason_for_a_fault() -> None:
+def test_a_gpu_in_a_processor_is_not_a_reason_for_a_fault() -> None:
     parts = (seen("pci-display", bus(INSIDE, "0x9a49")), seen("intel-gpu", card(INSIDE, "0x9a49", nodes=[SHUT])))
     facts = machine(*parts, seen("level-zero"), NO_RUNTIME, seen("libcuda"), torch("2.11.0", "cpu", None))
     assert report(facts).verdict.status is Health.HEALTHY
@@ -132,7 +132,7 @@ def test_a_gpu_in_the_processor_beside_an_nvidia_gpu_stays_quiet() -> None:
     assert made.findings == ()
 
 
-def test_a_neural_unit_is_no_gpu() -> None:
+def test_a_neural_unit_is_not_a_gpu() -> None:
     unit = bus("0000:00:0b.0", "0x7d1d", **{"class": "0x120000"})
     facts = machine(seen("pci-display", unit), seen("intel-gpu"))
     assert report(facts).verdict.status is Health.NO_GPU
@@ -196,7 +196,7 @@ def test_oneapi_that_is_installed_and_not_set_up() -> None:
     assert found(arc(seen("oneapi", {**root, "on_library_path": []}), xpu()), "oneapi-env-not-sourced") is None
 
 
-def test_garbage_in_a_gpus_facts_is_no_crash() -> None:
+def test_garbage_in_a_gpus_facts_is_not_a_crash() -> None:
     facts = arc(device_id="0xzz", nodes=["x", None], survivability="yes", link=3, memory_bytes="much")
     assert report(facts).verdict.status is Health.HEALTHY
     odd = seen("level-zero", {"key": "z", "ze_init": 0, "drivers": [3, {"devices": "none"}, {"devices": [None]}]})
@@ -238,7 +238,7 @@ def test_a_build_whose_gpu_level_zero_does_not_list_does_not_work() -> None:
     assert kept(arc(xpu()), "module") == [("i915", Kept.OK)]
 
 
-def test_a_node_that_nobody_asked_about_is_not_shut() -> None:
+def test_a_node_that_was_not_queried_is_not_shut() -> None:
     unasked = {**NODE, "readable": None, "writable": None}
     for nodes, told in (([unasked], False), ([SHUT], True)):
         facts = arc(xpu(), nodes=nodes)
@@ -256,7 +256,7 @@ GONE = {"file": "/etc/OpenCL/vendors/intel.icd", "library": "/l/libigdrcl.so", "
 
 
 @pytest.mark.parametrize("component", ["opencl", "vulkan"])
-def test_a_registered_driver_that_is_not_there_is_told_and_takes_nothing_from_cuda(component: str) -> None:
+def test_a_registered_driver_that_is_not_there_is_reported_and_takes_nothing_from_cuda(component: str) -> None:
     finding = found(icds(component, GONE), f"{component}-icd-broken")
     assert finding is not None
     assert finding.severity is Severity.INFO

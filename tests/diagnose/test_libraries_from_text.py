@@ -96,7 +96,7 @@ def test_libraries_of_another_major_are_told_from_none_at_all(text: str, mention
         ),
     ],
 )
-def test_onnxruntime_wants_one_major_of_cudnn(text: str, mentions: list[str]) -> None:
+def test_onnxruntime_needs_one_major_of_cudnn(text: str, mentions: list[str]) -> None:
     said = words(text, "ort-cudnn-major-mismatch")
     assert [one for one in mentions if one not in said] == []
 
@@ -294,7 +294,7 @@ def test_a_foreign_copy_is_named_with_what_it_lacks(slug: str, text: str, mentio
         "undefined symbol: some_function_of_a_program",
     ],
 )
-def test_what_sound_machines_print_is_no_fault(text: str) -> None:
+def test_what_healthy_machines_print_is_not_a_fault(text: str) -> None:
     report = told(text)
     assert report.verdict.root_causes == ()
     assert [one.id for one in report.findings if one.severity in {Severity.ERROR, Severity.WARNING}] == []

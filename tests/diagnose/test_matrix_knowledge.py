@@ -26,7 +26,7 @@ def test_a_combination_that_its_makers_call_bad_is_a_warning_with_the_advice_and
     assert finding.row.source
 
 
-def test_the_same_pasted_is_a_remark_since_nobody_said_that_it_failed() -> None:
+def test_the_same_pasted_is_a_remark_since_no_failure_was_reported() -> None:
     finding = found(replace(packages(numpy="2.1.0"), taken=""), "known-bad-combination")
     assert finding is not None
     assert finding.severity is Severity.INFO

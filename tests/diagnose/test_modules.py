@@ -53,7 +53,7 @@ def dkms(state: str, kernel_: str = "6.8.0-50-generic", tail: str | None = None)
     return seen("dkms", {"key": key, **said, "for_running_kernel": here, "log_tail": tail})
 
 
-def test_a_module_that_nobody_loaded_is_to_be_loaded() -> None:
+def test_a_module_that_is_not_loaded_has_to_be_loaded() -> None:
     finding = found(out(), "nvidia-module-not-loaded")
     assert finding is not None
     assert finding.fix is not None
@@ -110,7 +110,7 @@ def test_the_drivers_own_words_about_nouveau_are_enough() -> None:
     assert roots(out(log(*lines))) == ("nouveau-loaded",)
 
 
-def test_a_log_is_held_against_messages_only_where_it_speaks_of_trouble() -> None:
+def test_a_log_is_checked_against_messages_only_where_it_mentions_trouble() -> None:
     usual = (
         "nvidia: loading out-of-tree module taints kernel.",
         "nvidia: module verification failed: signature and/or required key missing - tainting kernel",
@@ -160,13 +160,13 @@ def test_the_driver_is_installed_as_the_distribution_does_it(os_id: str, device:
     assert finding.fix.needs_reboot
 
 
-def test_a_gpu_of_an_unheard_of_number_is_without_a_driver_all_the_same() -> None:
+def test_a_gpu_of_an_unknown_number_is_without_a_driver_anyway() -> None:
     bare = (module(None, None), driver(None), seen("nvml"), seen("libcuda"))
     assert roots(out(*bare, device="0x0001")) == ("nvidia-driver-missing",)
     assert roots(out(*bare, device="garbage")) == ("nvidia-driver-missing",)
 
 
-def test_a_gpu_held_for_a_virtual_machine_wants_no_driver() -> None:
+def test_a_gpu_held_for_a_virtual_machine_needs_no_driver() -> None:
     facts = out(module(None, None), driver(None), seen("nvml"), seen("libcuda"), uvm(None), holder="vfio-pci")
     finding = found(facts, "gpu-passed-through")
     assert finding is not None
@@ -208,7 +208,7 @@ def test_a_kernel_that_is_locked_down_keeps_unsigned_modules_out_without_secure_
         assert ("lockdown", mode) in [(one.fact, one.value) for one in finding.because]
 
 
-def test_secure_boot_by_itself_is_no_fault() -> None:
+def test_secure_boot_by_itself_is_not_a_fault() -> None:
     assert "secure-boot-key-rejected" not in ids(out(kernel(secure_boot=True)))
     assert "secure-boot-key-rejected" not in ids(healthy(kernel(secure_boot=True), log(modules=[REFUSED])))
 

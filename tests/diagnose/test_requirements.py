@@ -44,7 +44,7 @@ def wanting(facts: Facts, wanted: str, **more: str) -> str | None:
         ("cuda>=", True),
     ],
 )
-def test_a_requirement_is_held_against_the_machine(wanted: str, *, met: bool) -> None:
+def test_a_requirement_is_checked_against_the_machine(wanted: str, *, met: bool) -> None:
     assert (wanting(on("535.183.01", 12020), wanted) is None) == met
 
 

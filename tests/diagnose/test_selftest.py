@@ -70,13 +70,13 @@ def test_a_rule_without_facts_and_damaged_facts_do_not_hold() -> None:
     assert "components is not a list" in proofs["gpu-overheat"].says
 
 
-def test_a_guard_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_that_is_gone_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selftest, "SICK", {"a probe that is well": ("pass", "was killed by SIGSEGV")})
     (proof,) = selftest.guards(Door())
     assert (proof.held, proof.says) == (False, "it answered as if it were well")
 
 
-def test_a_damaged_file_is_ours_to_answer_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_is_our_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("nothing.json", "__init__.py"):
         monkeypatch.setattr(selftest, "PROOFS", name)
         with pytest.raises(BrokenError, match=f"the shipped file {name} is damaged"):

@@ -58,7 +58,7 @@ def finding_of(facts: Facts, component: str) -> Finding | None:
         ({"ran": False, "reason": "was killed by SIGSEGV"}, FAILS, "could not be run"),
     ],
 )
-def test_what_was_run_in_vain_is_a_warning_where_no_framework_rests_on_it(
+def test_what_was_run_without_success_is_a_warning_where_no_framework_rests_on_it(
     exercise: dict[str, object], which: str | None, words: str
 ) -> None:
     facts = healthy(torch(exercise=RAN), ran("cupy", exercise))
@@ -99,7 +99,7 @@ def test_what_a_framework_requires_weighs_as_much_as_the_framework() -> None:
     assert compiler.severity is Severity.WARNING  # torch computes without it
 
 
-def test_tensorflow_that_leaves_the_gpu_alone_is_told_if_it_is_built_for_it() -> None:
+def test_tensorflow_that_leaves_the_gpu_alone_is_reported_if_it_is_built_for_it() -> None:
     idle: dict[str, object] = {**RAN, "device": "cpu"}
     finding = finding_of(healthy(ran("tensorflow", idle, accelerator="cuda")), "tensorflow")
     assert finding is not None
@@ -110,7 +110,7 @@ def test_tensorflow_that_leaves_the_gpu_alone_is_told_if_it_is_built_for_it() ->
     assert ids(none) == set()
 
 
-def test_without_a_gpu_only_what_cannot_be_imported_is_told() -> None:
+def test_without_a_gpu_only_what_cannot_be_imported_is_reported() -> None:
     bare = (kernel(), seen("pci-display"))
     assert ids(machine(*bare, ran("cupy", IDLE), pythons=[PYTHON])) == set()
     facts = machine(*bare, ran("cupy", failing("ImportError: no", "import", device=None)), pythons=[PYTHON])

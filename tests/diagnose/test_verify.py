@@ -159,7 +159,7 @@ def test_every_check_tells_the_fault_from_the_machine_without_it(tmp_path: Path)
 
 
 @pytest.mark.timeout(240)
-def test_where_the_doctor_is_the_check_it_names_the_fault_and_a_sound_machine_has_none() -> None:
+def test_where_the_doctor_is_the_check_it_names_the_fault_and_a_healthy_machine_has_none() -> None:
     """The self-test judges a machine with each fault; on a machine without any the same check succeeds."""
     proved = {one.name for one in prove(MATRIX).proofs if one.part.value == "rule" and one.held}
     checked = {one for command, ids in verifies().items() if re.fullmatch(DOCTOR, command) for one in ids}

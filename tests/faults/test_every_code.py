@@ -123,7 +123,7 @@ def fields() -> list[str]:
     return [f"field{number}" for number in sorted({getattr(pynvml, f"NVML_FI_DEV_{field}") for field in asked})]
 
 
-def test_the_wide_machine_is_well_and_all_codes_are_known(sick: Machine) -> None:
+def test_the_wide_machine_is_healthy_and_all_codes_are_known(sick: Machine) -> None:
     (well,) = sick.looks(NVML, [{}])
     (cuda,) = sick.looks(["libcuda"], [{}])
     assert [seen.judged(sick.well)[0] for seen in (well, cuda)] == [Health.HEALTHY] * 2
@@ -159,7 +159,7 @@ def told(seen: Look, component: str, stage: str) -> str:
     return " ".join([str(one.reason), *errors, *seen.why(component).values(), seen.heard(component, stage)])
 
 
-def test_every_code_of_nvml_at_each_question_costs_its_own_facts(sick: Machine) -> None:
+def test_every_code_of_nvml_at_each_question_loses_only_its_own_facts(sick: Machine) -> None:
     (well,) = sick.looks(NVML, [{}])
     stages = questions(well)
     facts = [lost(alone, well) for alone in sick.looks(NVML, [{stage: 24} for stage in stages])]
@@ -221,7 +221,7 @@ def test_every_code_of_nvml_at_the_state_of_links_leaves_several_gpus_unknown(si
 
 
 @pytest.mark.parametrize("code", sorted(LOST))
-def test_what_speaks_of_the_whole_gpu_does_so_at_every_question(sick: Machine, code: int) -> None:
+def test_what_concerns_the_whole_gpu_does_so_at_every_question(sick: Machine, code: int) -> None:
     (well,) = sick.looks(["gpu"], [{}])
     stages = [*functions(well, "gpu"), *(gate for group in GATES for gate in group)]
     for seen in sick.looks(["gpu"], [{stage: code} for stage in stages]):
@@ -231,7 +231,7 @@ def test_what_speaks_of_the_whole_gpu_does_so_at_every_question(sick: Machine, c
             assert kind(code) in str(copy.facts["error"])
 
 
-def test_a_gpu_that_answers_every_question_with_an_error_is_never_well(sick: Machine) -> None:
+def test_a_gpu_that_answers_every_question_with_an_error_is_never_healthy(sick: Machine) -> None:
     (well,) = sick.looks(NVML, [{}])
     stages = [*questions(well), *(gate for group in GATES for gate in group), LINKS]
     plans: list[dict[str, int]] = [dict.fromkeys(stages, code) for code in CODES]
@@ -253,7 +253,7 @@ def test_every_code_of_cuda_where_it_ends_the_look(sick: Machine, stage: str) ->
         assert CUDA[code] in said
 
 
-def test_a_libcuda_that_cannot_name_its_errors_is_helped_out(sick: Machine) -> None:
+def test_a_libcuda_that_cannot_name_its_errors_is_handled(sick: Machine) -> None:
     named = {**load("driver/libcuda.py")["ERRORS"], 700: "CUDA_ERROR_700"}
     del named[0]
     looks = sick.looks(["libcuda"], [{"cuInit": code, "cuGetErrorName": 1} for code in named])
@@ -262,14 +262,14 @@ def test_a_libcuda_that_cannot_name_its_errors_is_helped_out(sick: Machine) -> N
     ]
 
 
-def test_every_code_of_cuda_at_each_question_costs_its_own_facts(sick: Machine) -> None:
+def test_every_code_of_cuda_at_each_question_loses_only_its_own_facts(sick: Machine) -> None:
     plans = moved(CUDA_ASKED, tuple(CUDA))
     for plan, seen in zip(plans, sick.looks(["libcuda"], plans), strict=True):
         assert seen.components["libcuda"].status is Status.PRESENT
         assert seen.why("libcuda") == {stage: CUDA[code] for stage, code in plan.items()}
 
 
-def test_a_gpu_that_answers_cuda_nothing_is_never_well(sick: Machine) -> None:
+def test_a_gpu_that_answers_cuda_nothing_is_never_healthy(sick: Machine) -> None:
     asked = [*CUDA_ASKED, "cuDeviceGetAttribute"]
     for code, seen in zip(CUDA, sick.looks(["libcuda"], [dict.fromkeys(asked, code) for code in CUDA]), strict=True):
         status, said = seen.judged(sick.well)
@@ -283,7 +283,7 @@ def test_the_page_is_in_step_with_the_tests() -> None:
     assert PAGE.read_text("utf-8") == page()
 
 
-def test_no_combination_stands_twice_and_there_are_enough_of_them() -> None:
+def test_no_combination_occurs_twice_and_there_are_enough_of_them() -> None:
     rows = [(row.words, row.place, row.component) for row in libraries()]
     rows += [(row.words, row.path, row.component) for row in files()]
     rows += [(row.words, row.command, row.component) for row in programs()]

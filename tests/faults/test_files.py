@@ -109,7 +109,7 @@ def leave_out_where_nothing_is_denied(row: Sick) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_sick_file_is_named_and_nothing_is_made_up(row: Sick, looks: Looks, off: Facts) -> None:
+def test_a_faulty_file_is_named_and_nothing_is_made_up(row: Sick, looks: Looks, off: Facts) -> None:
     leave_out_where_nothing_is_denied(row)
     facts, seconds = looks.of(row)
     assert seconds < LIMIT
@@ -119,7 +119,7 @@ def test_a_sick_file_is_named_and_nothing_is_made_up(row: Sick, looks: Looks, of
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[0].name)
-def test_a_sick_file_touches_nothing_that_does_not_rest_on_it(
+def test_a_faulty_file_affects_nothing_that_does_not_depend_on_it(
     group: Sequence[Sick], well: Facts, looks: Looks, off: Facts
 ) -> None:
     """So a change in a component in a group of rows is caused by the one row that affects it."""
@@ -134,7 +134,7 @@ def test_a_sick_file_touches_nothing_that_does_not_rest_on_it(
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.same], ids=lambda row: row.name)
-def test_what_a_sick_file_does_not_cost_is_said_by_another(row: Sick, off: Facts, tmp_path: Path) -> None:
+def test_what_is_not_lost_with_a_faulty_file_is_stated_by_another(row: Sick, off: Facts, tmp_path: Path) -> None:
     """The other one is gone too, so that nothing states the fact."""
     leave_out_where_nothing_is_denied(row)
     tree.plant(tmp_path)
@@ -146,7 +146,7 @@ def test_what_a_sick_file_does_not_cost_is_said_by_another(row: Sick, off: Facts
         assert bool(seen.facts.get(row.same)) is known
 
 
-def test_the_same_machine_is_seen_whole_while_it_is_well(well: Facts, off: Facts) -> None:
+def test_the_same_machine_is_seen_whole_while_it_is_healthy(well: Facts, off: Facts) -> None:
     assert {one.status.value for one in off.components} == {"present"}
     assert off.not_seen == ()
     assert all(row.says or row.fact for row in files())

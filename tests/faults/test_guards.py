@@ -128,7 +128,7 @@ def test_without_the_rule_for_what_was_not_seen_a_dead_library_is_called_healthy
             assert judge(mine, MATRIX).verdict.status is Health.HEALTHY
 
 
-def test_without_the_words_for_odd_files_a_loop_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_words_for_odd_files_a_loop_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.plant(tmp_path)
     tree.sicken(tmp_path, "/proc/meminfo", "loop")
     assert [one.what for one in tree.look(tmp_path).not_seen] == ["/proc/meminfo"]

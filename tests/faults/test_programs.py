@@ -54,12 +54,12 @@ def unmet(row: Program, facts: Facts) -> list[str]:
     [(number, row) for number, rows in enumerate(LOOKS, 1) for row in rows],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_a_sick_program_costs_what_it_would_say(number: int, row: Program, looks: tuple[Facts, ...]) -> None:
+def test_a_faulty_program_loses_only_what_it_would_say(number: int, row: Program, looks: tuple[Facts, ...]) -> None:
     assert unmet(row, looks[number]) == []
     assert unmet(row, looks[0]) != [], "the same is seen where the program is well"
 
 
-def test_the_same_machine_is_seen_whole_while_its_programs_are_well(looks: tuple[Facts, ...]) -> None:
+def test_the_same_machine_is_seen_whole_while_its_programs_are_healthy(looks: tuple[Facts, ...]) -> None:
     assert {one.status.value for one in looks[0].components} == {"present"}
     assert all(known(row, looks[0])[1] for rows in LOOKS for row in rows)
     assert [one.what for one in looks[0].not_seen] == ["/dev"]

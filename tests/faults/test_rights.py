@@ -32,7 +32,7 @@ def environ(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
     return machine.planted(shop, tmp_path_factory.mktemp("machine"), ())
 
 
-def test_nothing_is_wanted_of_the_environment() -> None:
+def test_nothing_in_the_environment_is_required() -> None:
     assert whole(command.run(DOCTOR, {}))["components"]
 
 
@@ -88,7 +88,7 @@ def _limited(limits: dict[int, int]) -> Callable[[], None]:
     ],
     ids=["memory", "file-size, core, stack and time"],
 )
-def test_a_limit_in_force_costs_no_answer_that_a_verdict_rests_on(
+def test_a_limit_in_force_loses_no_answer_that_a_verdict_depends_on(
     environ: dict[str, str], limits: dict[int, int], beyond: str, tmp_path: Path
 ) -> None:
     argv = [sys.executable, "-c", beyond]
@@ -120,9 +120,7 @@ def test_a_full_disk_is_one_line(environ: dict[str, str]) -> None:
     ("closed", "more"),
     [("<&-", RECORDED), (">&-", RECORDED), ("2>&-", RECORDED), ("<&- >&- 2>&-", "")],
 )
-def test_closed_streams_are_no_end_of_the_world(
-    environ: dict[str, str], closed: str, more: str, tmp_path: Path
-) -> None:
+def test_closed_streams_are_not_a_crash(environ: dict[str, str], closed: str, more: str, tmp_path: Path) -> None:
     out = tmp_path / "report.json"
     argv = f'exec "$0" -m gpustack doctor --format json -o "$1" {more} {closed}'
     done = subprocess.run(
@@ -134,7 +132,7 @@ def test_closed_streams_are_no_end_of_the_world(
     assert command.Ran(code=0, out=out.read_text(), err="", seconds=0, mark="").report["components"]
 
 
-def test_a_reader_that_goes_away_is_no_error(environ: dict[str, str]) -> None:
+def test_a_reader_that_goes_away_is_not_an_error(environ: dict[str, str]) -> None:
     argv = f'"$0" -m gpustack doctor --format json {RECORDED} | head -c 1; exit 0'
     done = subprocess.run(
         ["/bin/sh", "-c", argv, sys.executable], env=environ, capture_output=True, text=True, timeout=60, check=False
@@ -154,7 +152,7 @@ def test_narrow_screens_and_plain_letters_will_do(environ: dict[str, str], colum
         assert [line for line in prose if len(line) > columns and " " in line.strip()] == []
 
 
-def test_a_folder_that_is_gone_is_no_place_to_stumble(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_does_not_break_it(environ: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     before = f"import os,runpy,sys;os.chdir({str(folder)!r});os.rmdir({str(folder)!r});"

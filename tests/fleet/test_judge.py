@@ -279,7 +279,7 @@ def test_each_form_says_who_must_take_no_work(made: tuple[Path, Planted], whole:
     assert renderer("fleet-junit")(whole.report).count("<failure") == len(planted["driver"]) + len(planted["lost"])
 
 
-def test_what_is_no_snapshot_costs_its_own_node_alone(tmp_path: Path) -> None:
+def test_what_is_not_a_snapshot_affects_only_its_own_node(tmp_path: Path) -> None:
     fleet(tmp_path, 4, seed=1)
     (tmp_path / "bad1.json").write_text("{")
     (tmp_path / "bad2.json").write_text('{"schema": "gpustack.snapshot/9"}')
@@ -293,7 +293,7 @@ def test_what_is_no_snapshot_costs_its_own_node_alone(tmp_path: Path) -> None:
     assert [one.node for one in report.unread] == ["gpu00002"]
 
 
-def test_the_store_knows_who_came_back_and_holds_back_the_sick(
+def test_the_store_knows_who_came_back_and_holds_back_the_faulty(
     made: tuple[Path, Planted], whole: judging.Whole, tmp_path: Path
 ) -> None:
     _, planted = made

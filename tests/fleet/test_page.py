@@ -29,7 +29,7 @@ def _page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_nothing_keeps_people_out(page: Path, browser: chromium.Page, axe: str, *, dark: bool) -> None:
+def test_nothing_is_inaccessible(page: Path, browser: chromium.Page, axe: str, *, dark: bool) -> None:
     browser.show(page, looks.DESK, dark=dark)
     browser.ask(axe)
     assert browser.promised(FOUND) == []

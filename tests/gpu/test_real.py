@@ -45,7 +45,7 @@ def test_the_three_versions_of_the_driver_agree_and_cuda_answers() -> None:
     assert (cuda["cu_init"], cuda["driver_cuda"] >= 12000) == (0, True)
 
 
-def test_nvml_and_cuda_speak_of_the_same_gpus() -> None:
+def test_nvml_and_cuda_see_the_same_gpus() -> None:
     report = gpustack("doctor")
     by_nvml = {copy["facts"]["pci"]: copy["facts"] for copy in component(report, "gpu")["instances"]}
     by_cuda = {device["pci"]: device for device in component(report, "libcuda")["facts"]["devices"]}

@@ -88,7 +88,7 @@ GPU 00000000:0F:00.0
 """
 
 
-def test_the_table_of_2018_has_driver_gpus_and_what_stands_below_their_names() -> None:
+def test_the_table_of_2018_has_driver_gpus_and_what_is_below_their_names() -> None:
     facts = read(OLD)
     assert version(facts, "nvidia-driver") == "390.87"
     assert held(facts, "nvml")["code"] == 0
@@ -113,7 +113,7 @@ def test_a_gpu_that_cannot_be_asked_has_failed() -> None:
     ("rows", "instances"),
     [(MIG_ROW, ({"gpu_instance": 1, "compute_instance": 0},)), ("|  No MIG devices found      |\n", ())],
 )
-def test_mig_is_of_the_gpu_below_whose_name_it_stands(rows: str, instances: object) -> None:
+def test_mig_is_of_the_gpu_below_whose_name_it_is(rows: str, instances: object) -> None:
     gpus = copies(read(MIG + rows), "gpu")
     assert gpus["0"].facts["mig"] == {"enabled": True, "instances": instances}
     assert gpus["1"].facts["mig"] == {"enabled": False}

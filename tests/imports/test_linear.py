@@ -121,7 +121,7 @@ def test_an_expression_that_is_written_or_changed_is_measured(monkeypatch: pytes
     assert slow(new) is not None
 
 
-def test_no_endless_repeat_stands_in_another_or_beside_one_of_the_same_letters() -> None:
+def test_no_endless_repeat_is_in_another_or_beside_one_of_the_same_letters() -> None:
     assert {one.place: found for one in expressions() if (found := doubtful(one.pattern))} == {}
 
 

@@ -180,7 +180,7 @@ def test_facts_that_take_too_long_to_judge_are_reported_as_not_judged() -> None:
     assert judged(lambda facts: judge(facts, MATRIX), known, None).findings
 
 
-def test_a_timer_of_somebody_else_goes_on() -> None:
+def test_a_timer_of_another_library_goes_on() -> None:
     import signal  # noqa: PLC0415
 
     with within(time.monotonic() + 50):

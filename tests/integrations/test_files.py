@@ -212,7 +212,7 @@ def seconds(text: str) -> int:
 
 
 @pytest.mark.parametrize("manifest", [one for one in MANIFESTS if "fleet" not in one.stem], ids=lambda path: path.stem)
-def test_every_manifest_wants_a_gpu_by_a_policy_of_its_own(manifest: Path) -> None:
+def test_every_manifest_requires_a_gpu_by_a_policy_of_its_own(manifest: Path) -> None:
     (held,) = [one for one in yaml.safe_load_all(manifest.read_text("utf-8")) if "data" in one]
     assert policy.read(held["data"]["gpustack.toml"]).policy.gpus
     others = [one.read_text("utf-8") for one in MANIFESTS if one != manifest]

@@ -73,7 +73,7 @@ def commit(project: Path, policy: str, *args: str, **environ: str) -> subprocess
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "active"])
-def test_pre_commit_holds_the_projects_python_against_a_changed_policy(project: Path, *, named: bool) -> None:
+def test_pre_commit_checks_the_projects_python_against_a_changed_policy(project: Path, *, named: bool) -> None:
     given = ("--gpus", "0", *(("--python", ".venv") if named else ()))
     active = {} if named else {"VIRTUAL_ENV": str(project / ".venv")}
     done = commit(project, OURS, *given, **active)

@@ -100,7 +100,7 @@ def test_a_test_is_skipped_with_the_cause_where_it_does_not(
         assert re.search(f"gpustack: {reason}", said[str(number)]), done.stdout
 
 
-def test_what_could_not_be_looked_at_is_not_said_to_be_missing(tmp_path: Path) -> None:
+def test_what_could_not_be_checked_is_not_said_to_be_missing(tmp_path: Path) -> None:
     facts = json.loads(record("healthy-h200", tmp_path).read_text("utf-8"))
     torch = next(one for one in facts["components"] if one["id"] == "pytorch")
     torch.update(status="failed", reason="KeyError: 'x'", instances=[], version=None, build=None, path=None, facts={})
@@ -111,7 +111,7 @@ def test_what_could_not_be_looked_at_is_not_said_to_be_missing(tmp_path: Path) -
     assert "pytorch could not be examined: KeyError: 'x'" in " ".join(done.stdout.split())
 
 
-def test_fail_gives_the_diagnosis_and_what_to_type(tmp_path: Path) -> None:
+def test_fail_gives_the_diagnosis_and_the_commands(tmp_path: Path) -> None:
     done = needing("cpu-only-torch", tmp_path, "'pytorch'", options=("--gpustack=fail",))
     assert done.returncode == 1
     assert "Fix: " in done.stdout
@@ -142,7 +142,7 @@ def test_a_name_that_nothing_has_is_an_error_and_leaves_no_test_out(machine: str
     assert set(re.findall(r"did you mean ([\w-]+)", said)) == {"pytorch", "onnxruntime"}
 
 
-def test_the_machine_is_looked_at_once_and_only_for_marked_tests(tmp_path: Path) -> None:
+def test_the_machine_is_probed_once_and_only_for_marked_tests(tmp_path: Path) -> None:
     counted = tmp_path / "counted"
     (tmp_path / "conftest.py").write_text(
         "import sys\n"

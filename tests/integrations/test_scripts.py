@@ -148,7 +148,7 @@ def test_the_github_action_says_unknown_where_the_policy_is_wrong(machine: Machi
     assert "wrong.toml:1" in done.stderr
 
 
-def test_a_machine_without_a_gpu_is_fit_only_where_none_is_wanted(machine: Machine) -> None:
+def test_a_machine_without_a_gpu_is_fit_only_where_none_is_required(machine: Machine) -> None:
     environ = machine(NO_GPU)
     plain = ("gpustack", "check", "--no-bench")
     assert run(plain, environ).returncode == 1

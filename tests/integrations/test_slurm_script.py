@@ -235,7 +235,7 @@ def fails_open(made: Hooks, cause: str, modes: Iterable[str] = ("prolog", "epilo
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("broken", ["missing", "a folder", "a dangling link", "not readable"])
-def test_settings_that_are_no_file_drain_nothing(broken: str, shell: str, tmp_path: Path) -> None:
+def test_settings_that_are_not_a_file_drain_nothing(broken: str, shell: str, tmp_path: Path) -> None:
     made = hooks(tmp_path, f"{answer(SICK)}; exit 1", shell)
     settings = made.folder / "settings.sh"
     if broken == "not readable":

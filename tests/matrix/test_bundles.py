@@ -166,7 +166,7 @@ def test_nothing_that_a_bundle_may_hold_is_slow_to_ask(place: Path) -> None:
     assert time.process_time() - began < 2
 
 
-def test_what_is_no_archive_or_not_there_is_refused(place: Path) -> None:
+def test_what_is_not_an_archive_or_not_there_is_refused(place: Path) -> None:
     (place / "text.zip").write_text("no archive")
     for path in (place / "text.zip", place / "absent.zip", place):
         with pytest.raises(InputError, match=path.name):
@@ -181,7 +181,7 @@ def test_a_pinned_bundle_is_that_very_file(place: Path) -> None:
     assert install(path, f"sha256:{digest}", Matrix())[1] == 1
 
 
-def test_what_was_damaged_after_it_was_installed_is_passed_over(place: Path) -> None:
+def test_what_was_damaged_after_it_was_installed_is_skipped(place: Path) -> None:
     install(packed(place), None, Matrix())
     (place / "data" / "gpustack" / "matrix" / "current" / "bundle.json").write_text("{")
     assert Matrix().date < "2030"

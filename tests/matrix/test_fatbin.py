@@ -43,7 +43,7 @@ def test_relocatable_code_is_left_out_as_cuobjdump_does() -> None:
     assert not list(fatbin.targets(library(packed(CODE), section=b".data_fatbin")))
 
 
-def test_what_is_no_library_or_a_broken_one_has_no_code_and_does_not_hang() -> None:
+def test_what_is_not_a_library_or_a_broken_one_has_no_code_and_does_not_hang() -> None:
     whole = library(packed(CODE))
     assert not list(fatbin.targets(b""))
     assert not list(fatbin.targets(b"MZ" + whole))

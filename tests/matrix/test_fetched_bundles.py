@@ -137,7 +137,7 @@ def test_only_plain_addresses_of_https_are_asked(asked: str) -> None:
         ("long", InputError),
     ],
 )
-def test_what_leaves_https_never_ends_or_is_no_answer_is_refused_in_time(
+def test_what_leaves_https_never_ends_or_is_not_an_answer_is_refused_in_time(
     address: str, path: str, error: type[Exception]
 ) -> None:
     began = time.monotonic()
@@ -147,7 +147,7 @@ def test_what_leaves_https_never_ends_or_is_no_answer_is_refused_in_time(
     assert str(refused.value).isprintable()
 
 
-def test_a_server_that_nobody_vouches_for_is_not_believed(
+def test_a_server_without_a_trusted_certificate_is_not_believed(
     home: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)

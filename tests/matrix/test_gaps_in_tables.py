@@ -150,7 +150,7 @@ def test_a_pair_is_judged_as_metadata_says(name: str) -> None:
             ]
 
 
-def test_what_was_withdrawn_is_never_well() -> None:
+def test_what_was_withdrawn_is_never_fine() -> None:
     withdrawn = [one for name in TABLES for one in generated.releases(MATRIX, name) if one.yanked and one.wheels]
     assert len(withdrawn) > 4
     for one in withdrawn:

@@ -67,7 +67,7 @@ def test_the_date_is_that_of_the_youngest_row() -> None:
     assert max([*made, *(str(row["checked"]) for name in TABLES for _, row in lines(name))]) == MATRIX.date
 
 
-def test_no_key_stands_twice() -> None:
+def test_no_key_occurs_twice() -> None:
     for name, part, key in [
         ("arch", "arch", "cc"),
         ("arch", "limits", "cc"),

@@ -47,7 +47,7 @@ RANGES = [
 ]
 
 
-def test_devices_of_one_architecture_are_joined_and_what_is_no_gpu_parts_them() -> None:
+def test_devices_of_one_architecture_are_joined_and_what_is_not_a_gpu_parts_them() -> None:
     assert list(pci.ranges(PCI_IDS)) == RANGES
 
 
@@ -105,7 +105,7 @@ def test_the_condition_counts_and_not_the_message_beside_it() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::DeprecationWarning")
-def test_rows_of_host_compilers_are_held_against_the_header_in_a_wheel(
+def test_rows_of_host_compilers_are_checked_against_the_header_in_a_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "index" / "nvidia-cuda-nvcc-cu12"

@@ -39,7 +39,7 @@ def test_a_name_that_tells_no_target(name: str) -> None:
     assert amd_intel.gfx_of(MATRIX, name) is None
 
 
-def test_every_target_and_every_name_stands_once() -> None:
+def test_every_target_and_every_name_occurs_once() -> None:
     found = amd_intel.targets(MATRIX)
     names = [words for one in found for words in one.names]
     assert len({one.gfx for one in found}) == len({one.row.text for one in found}) == len(found)

@@ -136,14 +136,14 @@ def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
         assert place is None or place.layer is rule.layer, finding
 
 
-def test_what_findings_are_about_is_known_and_each_stands_once() -> None:
+def test_what_findings_are_about_is_known_and_each_occurs_once() -> None:
     assert {one.finding for one in places(MATRIX) if one.about and one.about not in NEEDS} == set()
     assert len({one.finding for one in places(MATRIX)}) == len(places(MATRIX))
     assert all(place_of(MATRIX, finding) for finding in (*topics.BENCH, *topics.TRACE))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.id)
-def test_numbers_have_names_and_stand_once_in_their_table(family: Family) -> None:
+def test_numbers_have_names_and_occur_once_in_their_table(family: Family) -> None:
     held = numbers(MATRIX, family)
     assert held
     assert all(one.name and one.row.source for one in held)

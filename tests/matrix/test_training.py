@@ -14,7 +14,7 @@ from gpustack.model.versions import ComputeCapability, CudaVersion
 MATRIX = Matrix()
 
 
-def test_every_release_stands_once_oldest_first() -> None:
+def test_every_release_occurs_once_oldest_first() -> None:
     for found in (training.flash_wheels(MATRIX), training.xformers(MATRIX), training.bitsandbytes(MATRIX)):
         versions = [version_of(one.version) for one in found]
         assert all(old and new and old < new for old, new in pairwise(versions))

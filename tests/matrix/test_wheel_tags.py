@@ -19,7 +19,7 @@ def _tags(package: str, version: str, machine: str = "x86_64") -> wheel_tags.Whe
     return found[0] if found else None
 
 
-def test_no_release_stands_twice_for_a_processor() -> None:
+def test_no_release_occurs_twice_for_a_processor() -> None:
     for one, other in combinations(TAGS, 2):
         if one.package == other.package and set(one.machines) & set(other.machines):
             ends = [bound.lstrip("<>=") for bound in one.versions.text.split(",")]

@@ -270,7 +270,7 @@ def test_a_drafted_policy_that_was_cut_off_is_refused_wherever_that_was(tmp_path
     ("data", "says"),
     [(b"x = '\xff'", "1: this is not UTF-8"), (b"#" * 1_000_001, "more than 1 MB is too large for a policy")],
 )
-def test_what_is_no_text_is_refused_by_name(tmp_path: Path, data: bytes, says: str) -> None:
+def test_what_is_not_text_is_refused_by_name(tmp_path: Path, data: bytes, says: str) -> None:
     path = tmp_path / "gpustack.toml"
     path.write_bytes(data)
     with pytest.raises(InputError, match=says):
@@ -283,7 +283,7 @@ def test_what_is_no_text_is_refused_by_name(tmp_path: Path, data: bytes, says: s
         load(project)
 
 
-def test_a_mark_of_windows_in_front_is_passed_over(tmp_path: Path) -> None:
+def test_a_mark_of_windows_in_front_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "gpustack.toml"
     path.write_bytes(b'\xef\xbb\xbffor = "infer"\r\n[gpus]\r\ncount = 2\r\n')
     assert load(path).policy.for_ is Purpose.INFER

@@ -115,7 +115,7 @@ def test_a_command_is_found_bounded_and_ended(tmp_path: Path) -> None:
     ]
 
 
-def test_what_cannot_be_looked_at_is_nothing_and_raises_nowhere(tmp_path: Path) -> None:
+def test_what_cannot_be_checked_is_nothing_and_raises_nowhere(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "folder").mkdir()
     host = host_at(tmp_path)
@@ -151,7 +151,7 @@ def test_a_child_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.Mon
     assert time.monotonic() - begun < 5
 
 
-def test_somebody_else_s_process_is_there_though_it_may_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_s_process_is_there_though_it_may_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def kill(process: int, _number: int) -> None:
         raise {1: PermissionError, 2: ProcessLookupError}[process]
 
@@ -232,7 +232,7 @@ def deep() -> list[object]:
     return nested
 
 
-def test_an_answer_from_apart_that_cannot_be_read_costs_no_other() -> None:
+def test_an_answer_from_apart_that_cannot_be_read_affects_no_other() -> None:
     said, other = Host().apart_all([deep, lambda: 7])
     assert other == 7
     assert isinstance(said, list) or "an answer that is none" in str(said)  # Python 3.12 can read it
@@ -257,7 +257,7 @@ def test_a_probe_that_raises_has_failed_with_its_reason() -> None:
     assert "FileNotFoundError" in said[1]["reason"]
 
 
-def test_whatever_a_probe_raises_and_however_much_it_looked_at_is_one_answer(tmp_path: Path) -> None:
+def test_whatever_a_probe_raises_and_however_much_it_read_is_one_answer(tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text(
         "def probe(host):\n    host.log += [('read', '/x', 'ok')] * 999\n"
         "    host.calls += [('call', 0.0, 'ok')] * 999\n    raise ZeroDivisionError('odd')\n"

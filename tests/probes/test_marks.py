@@ -62,7 +62,7 @@ def test_a_note_of_another_owner_and_a_library_without_one(tmp_path: Path) -> No
     assert NVIDIA["note"](ToldHost({"/x": "text"}), "/x") is None
 
 
-def test_the_note_stands_among_the_copies(tmp_path: Path) -> None:
+def test_the_note_is_among_the_copies(tmp_path: Path) -> None:
     folder = tmp_path / "compat"
     folder.mkdir()
     noted(folder / "libcuda.so.580.95.05", json.dumps(SAID))
@@ -83,7 +83,7 @@ def sparse(folder: Path) -> Path:
     return built(folder / "libcusparse.so.12", f"{calls} void cusparse(void) {{ {NEEDED}(); {OTHER}(); }}")
 
 
-def test_what_an_older_linker_lacks_is_told(tmp_path: Path) -> None:
+def test_what_an_older_linker_lacks_is_reported(tmp_path: Path) -> None:
     old = linker(tmp_path, "__nvJitLinkComplete_12_0", "__nvJitLinkComplete_12_2", "__nvJitLinkAPI")
     asking = sparse(tmp_path)
     said = NVIDIA["linker"](Host(), str(asking), [{"path": str(old)}])

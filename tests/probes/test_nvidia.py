@@ -15,7 +15,7 @@ MISSING = "libcuda.so.1: cannot open shared object file: No such file or directo
 DRIVER = "/usr/local/nvidia/lib64"
 
 
-def test_every_copy_is_told_once_with_what_it_is_for_the_loaders_first_choice_first() -> None:
+def test_every_copy_is_reported_once_with_what_it_is_for_the_loaders_first_choice_first() -> None:
     """The H200 host of 2026-11-21, with WSL's library as well: driver files twice, a compat copy, stubs."""
     files = {
         f"{DRIVER}/libcuda.so.580.159.04": "",
@@ -46,7 +46,7 @@ def test_a_compat_copy_that_shadows_the_driver_comes_first() -> None:
     assert [(copy["kind"], copy["found_by"]) for copy in seen] == [("compat", "LD_LIBRARY_PATH"), ("driver", "default")]
 
 
-def test_the_loaders_own_choice_is_told_where_a_second_file_of_the_name_is_mapped() -> None:
+def test_the_loaders_own_choice_is_reported_where_a_second_file_of_the_name_is_mapped() -> None:
     """WSL: the library in its folder loads the one that Windows provides."""
     path = "/usr/lib/wsl/lib/libcuda.so.1"
     host = ToldHost({path: ""}, libraries={"libcuda.so.1": {}}, maps=["/usr/lib/wsl/drivers/nv/libcuda.so.1.1", path])

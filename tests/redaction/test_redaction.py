@@ -215,7 +215,7 @@ def test_names_that_many_share_do_not_spoil_the_words_of_the_stack() -> None:
     }
 
 
-def test_who_runs_this_is_told_nowhere_wherever_his_home_lies() -> None:
+def test_who_runs_this_is_shown_nowhere_wherever_his_home_lies() -> None:
     ours = ourselves({"USER": "jdoe", "LOGNAME": "jdoe", "HOME": "/scratch/jdoe"})
     said = {"python": "/scratch/jdoe/env/bin/python", "line": "jdoe has /gpfs/proj/jdoe", "other": "/mnt/scratch/jdoe2"}
     clean = redact(facts(said), ours).components[0].facts

@@ -95,7 +95,7 @@ def test_the_class_comes_first_and_what_fails_before_what_holds() -> None:
     assert "gpustack.toml:3" in text
 
 
-def test_only_what_is_not_as_wanted_is_shown_and_the_rest_is_counted() -> None:
+def test_only_what_is_not_as_required_is_shown_and_the_rest_is_counted() -> None:
     text = render(bad())
     assert "✗ bench.least" in text
     assert "gpus.count" not in text

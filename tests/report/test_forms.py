@@ -51,7 +51,7 @@ def test_every_form_carries_the_same_findings_and_failed_rules(form: str, name: 
     assert [row.rule for row in asked if plain(row.rule) not in seen] == []
 
 
-def test_what_does_not_apply_is_no_news_and_what_nobody_could_see_is_some() -> None:
+def test_what_does_not_apply_is_not_news_and_what_could_not_be_checked_is_some() -> None:
     over = Held(rule="ignore.x", wanted="ignored", found="this ended", ok=None, whose=HealthClass.OK)
     reported = replace(checks.ALL["check-bad-host"](), policy=(over, checks.LEAK))
     assert "does not apply | ignore.x" in written("markdown", reported)

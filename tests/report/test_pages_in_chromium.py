@@ -60,7 +60,7 @@ def test_nothing_is_cut_or_lies_on_something_else(
 
 @pytest.mark.parametrize(("width", "dark"), [(looks.DESK, False), (looks.DESK, True), (ZOOMED, False), (ZOOMED, True)])
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_keeps_people_out(
+def test_nothing_is_inaccessible(
     browser: chromium.Page, axe: str, tmp_path: Path, name: str, width: int, *, dark: bool
 ) -> None:
     shown(browser, tmp_path, name, width, dark=dark)
@@ -69,7 +69,7 @@ def test_nothing_keeps_people_out(
     assert browser.promised(FOUND) == []
 
 
-def test_what_keeps_people_out_would_be_noticed(browser: chromium.Page, axe: str, tmp_path: Path) -> None:
+def test_what_is_inaccessible_would_be_noticed(browser: chromium.Page, axe: str, tmp_path: Path) -> None:
     shown(browser, tmp_path, "healthy", looks.DESK)
     browser.ask("document.documentElement.removeAttribute('lang') || 1")
     browser.ask("document.querySelector('h1').style.color = '#eee'")
@@ -93,7 +93,7 @@ def test_on_a_phone_every_command_is_whole_and_has_a_button_that_copies_it(
     assert browser.ask("document.querySelector('button.copy').textContent") == "Copied"
 
 
-def test_beside_a_wide_command_its_button_takes_no_row_and_the_headline_stands_once(
+def test_beside_a_wide_command_its_button_takes_no_row_and_the_headline_occurs_once(
     browser: chromium.Page, tmp_path: Path
 ) -> None:
     shown(browser, tmp_path, "driver-too-old", looks.DESK)

@@ -60,7 +60,7 @@ def test_without_a_product_of_known_shape_or_a_memory_limit_there_is_no_roofline
     assert roofline(()) is None
 
 
-def test_the_svg_is_sound_and_has_a_bar_for_each_figure_and_a_point_for_each_product() -> None:
+def test_the_svg_is_valid_and_has_a_bar_for_each_figure_and_a_point_for_each_product() -> None:
     text = plot.svg(REPORT)
     said = [element.text for element in elements(text, "text")]
     for one in shaped():

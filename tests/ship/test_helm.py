@@ -84,7 +84,7 @@ def test_its_rights_are_those_of_the_manifests_that_were_tried() -> None:
     assert not rendered("job.yaml", VALUES)
 
 
-def test_the_values_keep_to_their_schema_and_a_slip_of_the_pen_does_not() -> None:
+def test_the_values_keep_to_their_schema_and_a_typing_error_does_not() -> None:
     jsonschema.validate(VALUES, SCHEMA)
     for wrong in ({**VALUES, "polcy": ""}, {**VALUES, "textfile": "here"}, {**VALUES, "everySeconds": 1}):
         with pytest.raises(jsonschema.ValidationError):

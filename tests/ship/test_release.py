@@ -99,7 +99,7 @@ def test_a_commit_with_the_tag_of_another_release_is_not_built(checkout: Path, t
     build(checkout, tmp_path / "fine")
 
 
-def test_a_release_writes_its_version_wherever_it_stands_and_dates_the_changes(checkout: Path) -> None:
+def test_a_release_writes_its_version_wherever_it_occurs_and_dates_the_changes(checkout: Path) -> None:
     before = release.version(checkout)
     release.release(checkout, "7.8.9", "2027-01-31")
     assert release.version(checkout) == "7.8.9"
@@ -116,7 +116,7 @@ def test_a_release_writes_its_version_wherever_it_stands_and_dates_the_changes(c
 @pytest.mark.parametrize(
     ("wanted", "says"), [("0.0.1", "is not newer"), ("1.0.0-1", "plain form"), ("new", "no version")]
 )
-def test_what_is_no_release_is_refused(wanted: str, says: str, checkout: Path) -> None:
+def test_what_is_not_a_release_is_refused(wanted: str, says: str, checkout: Path) -> None:
     with pytest.raises(ValueError, match=says):
         release.release(checkout, wanted, "2027-01-31")
     assert git(checkout, "status", "--porcelain") == ""

@@ -64,7 +64,7 @@ def test_a_damaged_report_is_refused_by_name(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "hbm.read 4812"])
-def test_what_is_no_report_is_refused(text: str, tmp_path: Path) -> None:
+def test_what_is_not_a_report_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
     path.write_text(text)
     with pytest.raises(InputError, match="is not a gpustack bench report"):

@@ -90,7 +90,7 @@ def test_hip_loads_and_tells_its_version_without_a_gpu(unpacked: Path) -> None:
     assert copy["version"].split(".")[0] in {"5", "6", "7"}
 
 
-def test_the_hsa_runtime_and_libdrm_are_told_by_their_files(unpacked: Path) -> None:
+def test_the_hsa_runtime_and_libdrm_are_recognised_by_their_files(unpacked: Path) -> None:
     assert unpacked_copy(unpacked, "hsa-runtime")["version"].startswith("1.")
     assert unpacked_copy(unpacked, "libdrm-amdgpu")["soname"] == "libdrm_amdgpu.so.1"
 

@@ -89,7 +89,7 @@ def test_opencl_names_the_platform_and_the_device_of_pocl(root: Path) -> None:
     assert [icd["loads"] for icd in told["icds"] if "pocl" in icd["file"]] == [True]
 
 
-def test_a_file_for_a_driver_that_is_not_there_is_told_and_found(root: Path, tmp_path: Path) -> None:
+def test_a_file_for_a_driver_that_is_not_there_is_reported_and_found(root: Path, tmp_path: Path) -> None:
     for path in (root / "etc/OpenCL/vendors").glob("pocl*.icd"):
         shutil.copy(path, tmp_path)
     (tmp_path / "gone.icd").write_text("libgone-opencl.so.1\n", "utf-8")
@@ -111,7 +111,7 @@ def test_vulkan_names_lavapipe_and_its_queue(root: Path, tmp_path: Path) -> None
     assert re.match(r"1\.\d+\.\d+", device["api"])
 
 
-def test_a_manifest_for_a_driver_that_is_not_there_is_told_and_found(root: Path, tmp_path: Path) -> None:
+def test_a_manifest_for_a_driver_that_is_not_there_is_reported_and_found(root: Path, tmp_path: Path) -> None:
     # as unpacked: the manifests name the system's folder, where the drivers are not (or are, where Mesa is installed)
     gone = tmp_path / "gone_icd.json"
     gone.write_text(

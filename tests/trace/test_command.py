@@ -131,7 +131,7 @@ def test_all_forms_at_once_each_where_it_was_asked_for(tmp_path: Path) -> None:
     assert "traceEvents" in json.loads(files["perfetto"].read_text("utf-8"))
 
 
-def test_what_cannot_be_written_costs_no_other_form(tmp_path: Path) -> None:
+def test_what_cannot_be_written_affects_no_other_form(tmp_path: Path) -> None:
     good = tmp_path / "trace.json"
     done = gpustack("--cpu", "--format", "html", "-o", "/nowhere/x.html", "--format", "json", "-o", good)
     assert done.returncode == 2

@@ -48,7 +48,7 @@ def test_one_wrong_number_among_many_is_found() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_no_number_is_never_right(bad: float) -> None:
+def test_what_is_not_a_number_is_never_right(bad: float) -> None:
     answer = TRUE.copy()
     answer[0, 0] = bad
     check = failing.compare(answer, TRUE, "fp16", what="output", rows=40)
@@ -70,7 +70,7 @@ def test_a_truth_of_zeros_is_compared_as_it_is() -> None:
     assert not failing.compare(zeros + 1e-3, zeros, "fp32", what="output").passed
 
 
-def test_another_shape_is_no_answer() -> None:
+def test_another_shape_is_not_an_answer() -> None:
     with pytest.raises(ValueError, match="shape"):
         failing.compare(TRUE[:3], TRUE, "fp32", what="output")
 
@@ -115,7 +115,7 @@ def test_without_ceilings_nothing_is_said() -> None:
     assert memory_alone.attainable == pytest.approx(1.0)
 
 
-def test_a_layer_that_fits_into_the_cache_is_held_against_the_cache() -> None:
+def test_a_layer_that_fits_into_the_cache_is_checked_against_the_cache() -> None:
     roof = Roof(gigabytes_a_second=1000.0, tflops=100.0, cache_bytes=50e6, cache_gigabytes_a_second=4000.0)
     near, far = (
         replace(place(layer(0.0, moved), roof), seconds=moved / 2.43e12) for moved in (10_000_000, 100_000_000)
@@ -254,7 +254,7 @@ def test_why_blames_no_room_where_kernels_grow_with_the_work() -> None:
     assert any("1 s" in one for one in found.why)
 
 
-def test_nothing_timed_on_both_is_no_crossing() -> None:
+def test_nothing_timed_on_both_is_not_a_crossing() -> None:
     found = crossover([at(1, None, 1.0), at(4, 1.0, None)])
     assert (found.at, found.why) == (None, ())
     assert "no batch was timed on both" in found.says

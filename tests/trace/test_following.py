@@ -176,7 +176,7 @@ def test_the_processor_alone_says_why_there_is_no_gpu() -> None:
     assert "there is no NVIDIA driver here" not in alone.steps[2].why
 
 
-def test_beside_a_gpu_both_times_are_joined_and_the_crossing_is_told() -> None:
+def test_beside_a_gpu_both_times_are_joined_and_the_crossing_is_reported() -> None:
     base = following.follow(Asked(precision="bf16"), Progress())
     speed = Figure(name="copied from pinned memory", value=base.subject.weight_bytes / 1e-4 / 1e9, unit="GB/s")
     copied = replace(base.steps[1], status=State.DONE, seconds=1.0, figures=(speed,))
@@ -194,7 +194,7 @@ def test_beside_a_gpu_both_times_are_joined_and_the_crossing_is_told() -> None:
     assert "row" in whole.crossover.says
 
 
-def test_beside_a_gpu_a_processor_that_is_too_slow_is_told() -> None:
+def test_beside_a_gpu_a_processor_that_is_too_slow_is_reported() -> None:
     base = following.follow(Asked(), Progress())
     whole = beside.beside_joined(base, Asked(size="large", timeout=1.5), Progress())
     assert whole.crossover is not None

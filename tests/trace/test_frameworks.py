@@ -128,13 +128,13 @@ def test_the_words_of_a_broken_import_lead_to_their_finding(packages: Path) -> N
     assert seen.findings
 
 
-def test_a_framework_that_dies_costs_its_step(packages: Path) -> None:
+def test_a_framework_that_dies_fails_its_step(packages: Path) -> None:
     seen = follow(packages, FAKE_GPU="1", FAKE_AT="copy")
     assert [step.status for step in seen.steps[:3]] == [State.DONE, State.FAILED, State.SKIPPED]
     assert "was killed by SIGSEGV" in seen.steps[1].why[0]
 
 
-def test_a_framework_that_is_not_there_is_told_in_one_line(packages: Path) -> None:
+def test_a_framework_that_is_not_there_is_reported_in_one_line(packages: Path) -> None:
     (packages / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")")
     with pytest.raises(NothingSeenError, match=r"torch is not in .*; choose another Python with --python"):
         follow(packages, framework="torch")
@@ -159,7 +159,7 @@ def test_onnx_has_no_bf16_for_these_layers() -> None:
     assert frameworks.precision(Asked(framework="onnxruntime")) == "fp32"
 
 
-def test_a_file_that_is_no_model_is_bad_input(packages: Path) -> None:
+def test_a_file_that_is_not_a_model_is_bad_input(packages: Path) -> None:
     (packages / "onnxruntime.py").write_text(
         "__version__ = '1'\nget_available_providers = lambda: ['CPUExecutionProvider']\n"
         "class SessionOptions: pass\ndef InferenceSession(*given, **more): raise ValueError('Protobuf parsing failed.')"
@@ -170,7 +170,7 @@ def test_a_file_that_is_no_model_is_bad_input(packages: Path) -> None:
         frameworks.follow(asked, Progress(), judged, environ={**os.environ, "PYTHONPATH": str(packages)})
 
 
-def test_words_that_no_rule_knows_are_told_as_they_are() -> None:
+def test_words_that_no_rule_knows_are_reported_as_they_are() -> None:
     words = 'it said "ouch $(reboot)"'
     stop, findings = refused(4, words, "torch", judged)
     assert (stop.step, stop.says, stop.finding) == (4, words, "trace-step-failed")

@@ -129,7 +129,7 @@ def test_what_is_written_is_read_back(precision: str) -> None:
     assert (ops.decode(raw.tobytes(), precision, made.shape) == made).all()
 
 
-def test_what_is_no_number_stays_none() -> None:
+def test_what_is_not_a_number_stays_none() -> None:
     odd = np.array([np.nan, np.inf, -np.inf], np.float32)
     for precision in PRECISIONS:
         back = ops.decode(ops.encode(odd, precision).tobytes(), precision, (3,))

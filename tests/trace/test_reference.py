@@ -172,7 +172,7 @@ def test_of_a_large_batch_some_are_checked_the_first_and_the_last_among_them() -
     assert reference.sample(build("transformer", "large", "bf16")) == (7,)
 
 
-def test_tensors_that_nobody_reads_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_are_freed_after_their_last_use(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build("mlp", "small", "fp32")
     held: list[int] = []
     compute = reference.compute
@@ -192,6 +192,6 @@ def test_without_numpy_the_command_that_brings_it_is_named(monkeypatch: pytest.M
         reference.load(build("mlp", "small", "fp32"))
 
 
-def test_what_is_no_layer_is_refused() -> None:
+def test_what_is_not_a_layer_is_refused() -> None:
     with pytest.raises(NotImplementedError):
         reference.compute("no layer", {}, {})  # type: ignore[arg-type]

@@ -74,7 +74,7 @@ def test_a_kernels_name_tells_its_units_or_nothing(name: str, tensor: bool | Non
     assert units(name) is tensor
 
 
-def test_layers_stand_under_the_limits_of_the_gpu(seen: Limits) -> None:
+def test_layers_are_under_the_limits_of_the_gpu(seen: Limits) -> None:
     assert (seen.device.name, seen.device.compute_capability) == ("NVIDIA H200", "9.0")
     assert seen.compute
     assert seen.compute.name == "gemm.bf16"

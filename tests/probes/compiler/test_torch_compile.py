@@ -44,7 +44,7 @@ def test_all_that_it_needs_is_found() -> None:
     assert seen["headers"] == {"path": HEADERS, "exists": True}
 
 
-def test_what_is_missing_is_told_as_missing() -> None:
+def test_what_is_missing_is_reported_as_missing() -> None:
     seen = told()
     assert seen["c"]["path"] is None
     assert seen["triton"] is None

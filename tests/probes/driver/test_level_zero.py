@@ -120,7 +120,7 @@ def test_a_driver_that_tells_nothing_of_its_gpu(folder: Path) -> None:
     assert set(driver["devices"][0].values()) == {None}
 
 
-def test_a_file_that_is_no_library_fails_and_nothing_at_all_is_absent(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_library_fails_and_nothing_at_all_is_absent(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("no library")
     told = seen(tmp_path)
     assert told["status"] == "failed"

@@ -48,7 +48,7 @@ def told(*records: dict[str, str | bytes | OSError], **files: str) -> dict[str, 
     return found
 
 
-def test_everything_installed_is_told_and_what_is_there_twice() -> None:
+def test_everything_installed_is_reported_and_what_is_there_twice() -> None:
     host = ToldHost(
         {
             "/user/Torch_Vision-0.25.0.dist-info/METADATA": "",
@@ -149,7 +149,7 @@ def test_in_a_real_python_with_real_files(tmp_path: Path) -> None:
     assert seen.instances[0].environment == str(program)
 
 
-def test_what_packages_of_the_stack_require_of_each_other_is_told_and_nothing_else() -> None:
+def test_what_packages_of_the_stack_require_of_each_other_is_reported_and_nothing_else() -> None:
     files: dict[str, str | bytes | OSError] = {
         f"{SITE}/vllm-0.11.0.dist-info/METADATA": VLLM,
         f"{SITE}/torch-2.9.0.dist-info/METADATA": "",

@@ -42,7 +42,7 @@ def test_a_record_without_a_package_has_failed() -> None:
     assert (facts["status"], facts["distributions"]) == ("failed", {"onnxruntime-gpu": "1.30.0"})
 
 
-def test_every_distribution_that_brings_the_package_is_told() -> None:
+def test_every_distribution_that_brings_the_package_is_reported() -> None:
     names = (
         "onnxruntime-1.31.1",
         "onnxruntime_gpu-1.30.0",
@@ -282,5 +282,5 @@ def test_where_nothing_can_be_written_it_is_tried_unheard(monkeypatch: pytest.Mo
     assert (facts["ok"], facts["printed"]) == (True, [])
 
 
-def test_a_runtime_that_is_not_there_is_told_in_pythons_words() -> None:
+def test_a_runtime_that_is_not_there_is_reported_in_pythons_words() -> None:
     assert exercise(ToldHost())["error"] == "ModuleNotFoundError: No module named 'onnxruntime'"

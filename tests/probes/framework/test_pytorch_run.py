@@ -71,7 +71,7 @@ def test_what_is_told_to_be_loaded_is_what_is_loaded(tmp_path: Path, *, system_f
     assert not list(torch.rglob("*.pyc"))
 
 
-def test_parts_of_another_cudnn_are_told_as_they_are_loaded(tmp_path: Path) -> None:
+def test_parts_of_another_cudnn_are_reported_as_they_are_loaded(tmp_path: Path) -> None:
     program, torch = wheel(tmp_path / "env")
     own = torch.parent / "nvidia" / "cudnn" / "lib"
     compiled(own / "libcudnn.so.9", opens="libcudnn_graph.so.9", runpath="$ORIGIN")
@@ -144,7 +144,7 @@ def test_a_trial_in_this_process(wrong: str, expected: dict[str, Any], monkeypat
     assert any("driver on your system is too old" in line for line in facts["said"]) == (wrong == "old-driver")
 
 
-def test_another_cudnn_than_the_build_asks_for_is_told_in_torchs_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_cudnn_than_the_build_asks_for_is_reported_in_torchs_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "other-cudnn")
     facts = exercise(ToldHost(modules={"torch": runpy.run_path(str(STAND_IN))}))
     assert (facts["ran"], facts["ok"], facts["device"]) == (True, False, "cuda:0")
@@ -183,7 +183,7 @@ def test_an_import_that_fails_or_kills_is_an_answer(tmp_path: Path) -> None:
     assert asked(program, {"STAND_IN": "dies"}, deep=True) == {"died": -6}
 
 
-def test_torch_that_is_not_there_is_told_in_pythons_words() -> None:
+def test_torch_that_is_not_there_is_reported_in_pythons_words() -> None:
     facts = exercise(ToldHost())
     assert (facts["ran"], facts["error"]) == (False, "ModuleNotFoundError: No module named 'torch'")
 

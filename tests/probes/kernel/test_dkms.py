@@ -47,7 +47,7 @@ def test_the_head_of_newer_logs_is_read_as_well() -> None:
     assert (row["kernel"], row["for_running_kernel"]) == ("6.17.0-6", False)
 
 
-def test_a_log_of_no_known_kind_is_a_failed_build_all_the_same() -> None:
+def test_a_log_of_no_known_kind_is_a_failed_build_anyway() -> None:
     (row,) = PROBE(ToldHost({**RUNNING, f"{TREE}/580.95.05/build/make.log": "?"}, links=SOURCE))
     assert (row["state"], row["kernel"], row["log_tail"]) == ("failed", None, "?")
 

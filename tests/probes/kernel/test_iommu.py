@@ -52,7 +52,7 @@ def test_what_a_bridge_redirects_is_read_from_its_configuration(held: bytes | OS
     assert seen["bridges"] == [{"pci": BRIDGE, "acs": acs}]
 
 
-def test_how_each_gpu_stands_to_the_iommu() -> None:
+def test_how_each_gpu_relates_to_the_iommu() -> None:
     seen = probe(host(config()))
     assert seen["gpus"] == [
         {"pci": FIRST, "domain": "DMA-FQ", "bridges": [BRIDGE]},

@@ -63,7 +63,7 @@ def test_every_shape_of_an_xid_is_read(line: str, says: tuple[object, ...]) -> N
     assert event["seconds"] == 0.5
 
 
-def test_an_xid_of_a_switch_is_no_xid_of_a_gpu() -> None:
+def test_an_xid_of_a_switch_is_not_an_xid_of_a_gpu() -> None:
     seen = look("nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error")
     assert seen["xids"] == []
     assert [(event["pci"], event["code"]) for event in seen["sxids"]] == [("0000:05:00.0", 12028)]
@@ -120,7 +120,7 @@ def test_a_module_that_was_turned_away_or_in_the_way_is_kept(line: str) -> None:
         "nvidia: module verification failed: signature and/or required key missing - tainting kernel",
     ],
 )
-def test_echoes_serial_numbers_and_loaded_modules_are_no_events(line: str) -> None:
+def test_echoes_serial_numbers_and_loaded_modules_are_not_events(line: str) -> None:
     assert look(line)["module_errors"] == []
     assert "Serial" not in str(look(line)["nvrm"])
 

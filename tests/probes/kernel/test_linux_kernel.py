@@ -179,7 +179,7 @@ def test_no_text_is_too_odd(text: str) -> None:
     assert look(dict.fromkeys(files, text))["version"]
 
 
-def test_what_decides_how_fast_the_processors_are_is_told() -> None:
+def test_what_decides_how_fast_the_processors_are_is_reported() -> None:
     cpu = "/sys/devices/system/cpu/cpu0/cpufreq/"
     files = {
         "/proc/sys/kernel/numa_balancing": "1\n",

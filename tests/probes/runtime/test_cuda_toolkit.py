@@ -91,7 +91,7 @@ def test_the_toolkit_in_use_comes_first_and_others_follow() -> None:
     assert all(kit["host_compiler"] is None for kit in seen)
 
 
-def test_a_variable_that_leads_to_no_toolkit_is_told() -> None:
+def test_a_variable_that_leads_to_no_toolkit_is_reported() -> None:
     seen = probe(files={"/srv/data": ""}, environ={"CUDA_HOME": "/usr/local/cuda-9.9", "CUDA_PATH": "/srv"})
     assert [(kit["path"], kit["status"], kit["found_by"], kit["error"]) for kit in seen] == [
         ("/usr/local/cuda-9.9", "absent", ["CUDA_HOME"], "there is no such folder"),
@@ -182,7 +182,7 @@ def test_the_host_compiler_is_the_one_that_nvcc_would_take(environ: dict[str, st
         ("/opt/slow/g++", TimeoutError("no answer in 1.5 s"), "no answer in 1.5 s"),
     ],
 )
-def test_a_named_compiler_that_cannot_be_asked_is_told(name: str, said: Exception | None, error: str) -> None:
+def test_a_named_compiler_that_cannot_be_asked_is_reported(name: str, said: Exception | None, error: str) -> None:
     commands = {} if said is None else {f"{name} --version": said}
     compiler = PROBE["host_compiler"](
         ToldHost(files={} if said is None else {name: ""}, commands=commands, environ={"NVCC_CCBIN": name})

@@ -57,7 +57,7 @@ def test_only_a_year_and_a_number_are_a_release(name: str) -> None:
     assert ONEAPI["RELEASE"].fullmatch(name) is None or ONEAPI["numbers"](name)[0] >= 2000
 
 
-def test_compilers_are_told_by_their_folders_or_their_own_word() -> None:
+def test_compilers_are_recognised_by_their_folders_or_their_own_word() -> None:
     inside = f"{ROOT}/compiler/2025.1/bin/icpx"
     found = DPCPP["probe"](ToldHost({inside: ""}))
     assert found == [{"key": inside, "path": inside, "version": "2025.1", "on_path": False}]

@@ -173,7 +173,7 @@ def test_the_variables_change_where_drivers_are_registered(environ: dict[str, st
     assert [library for _, library in found] == expected
 
 
-def test_a_file_that_may_not_be_read_is_told_as_such() -> None:
+def test_a_file_that_may_not_be_read_is_reported_as_such() -> None:
     denied = PermissionError(13, "Permission denied")
     found = OPENCL["probe"](host({**LOADER, f"{VENDORS}/x.icd": denied}, libraries={"libOpenCL.so.1": Cl()}))
     assert found["icds"] == [
@@ -247,7 +247,7 @@ def test_devices_that_can_compute_and_the_loaders_version() -> None:
     ]
 
 
-def test_no_usable_driver_is_an_answer_and_another_error_is_told() -> None:
+def test_no_usable_driver_is_an_answer_and_another_error_is_reported() -> None:
     files = {f"{LIB}/libvulkan.so.1": ""}
     none = VULKAN["probe"](host(files, libraries={"libvulkan.so.1": Vk(-9)}))
     assert (none["code"], none["error"], none["devices"]) == (-9, None, [])
@@ -317,7 +317,7 @@ def test_a_manifest_may_hold_anything(text: str) -> None:
     assert found["path"] is None
 
 
-def test_a_manifest_that_may_not_be_read_is_told_as_such() -> None:
+def test_a_manifest_that_may_not_be_read_is_reported_as_such() -> None:
     denied = PermissionError(13, "Permission denied")
     (found,) = VULKAN["probe"](host({"/etc/vulkan/icd.d/x.json": denied}))["icds"]
     assert (found["error"], found["library"]) == ("denied", None)
