@@ -86,7 +86,7 @@ def test_the_working_folder_may_be_deleted(command: str, tmp_path: Path) -> None
 
 @wide
 @pytest.mark.parametrize(("command", "files"), [*((one, 5) for one in commands("files")), ("doctor", 6), ("doctor", 8)])
-def test_hardly_a_file_may_be_opened(command: str, files: int, tmp_path: Path) -> None:
+def test_few_files_may_be_opened(command: str, files: int, tmp_path: Path) -> None:
     """With fewer than five Python itself does not start; what could not be checked is unknown, never healthy.
 
     In CI a sample of the commands, see ``commands``.

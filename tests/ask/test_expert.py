@@ -59,7 +59,7 @@ def test_a_pascal_gpu_gets_the_proprietary_flavour() -> None:
 
 @pytest.mark.parametrize("gpu", ["B200", "RTX 5090", "H100", "T4", "V100"])
 @pytest.mark.parametrize("torch", ["2.5.1", "2.6.0", "2.9.0", "2.15.0"])
-def test_no_older_gpu_is_advised_to_who_has_a_newer(gpu: str, torch: str) -> None:
+def test_no_older_gpu_is_recommended_to_the_owner_of_a_newer_one(gpu: str, torch: str) -> None:
     asked = MATRIX.arch(next(one for one in MATRIX.architectures if one.sm == SM[gpu]))
     assert asked
     for one in why(f"torch=={torch}", gpu=gpu, driver="535").alternatives:
@@ -79,7 +79,7 @@ def test_gfx1031_gets_the_override_that_the_doctor_knows() -> None:
 @pytest.mark.parametrize(
     ("torch", "cuda"), [("2.13.0", "12.6"), ("2.5.1", "12.1"), ("2.5.1", "11.8"), ("2.7.0", "12.8")]
 )
-def test_no_pair_is_advised_that_conda_forge_never_built(torch: str, cuda: str) -> None:
+def test_no_pair_is_recommended_that_conda_forge_never_built(torch: str, cuda: str) -> None:
     for driver in ("470", "525", "550", "560", "580"):
         for one in plan(f"torch=={torch}", driver=driver).alternatives:
             assert f"pytorch-gpu={torch} cuda-version={cuda}" not in f"{one.commands} {one.steps}"
@@ -160,7 +160,7 @@ def test_what_a_server_does_without_is_not_a_limit_of_it(question: str) -> None:
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.13"])
-def test_no_server_is_advised_whose_pins_were_not_read(python: str) -> None:
+def test_no_server_is_recommended_whose_pins_were_not_read(python: str) -> None:
     """SGLang 0.5.21 and 0.5.22 pin a wheel that exists only as a stub on the package index, and need newer Pythons."""
     for driver in ("580.95.05", "595.45.04"):
         for one in plan("sglang", driver=driver, gpu="H200", python=python).alternatives:
@@ -277,7 +277,7 @@ def test_a_companion_has_a_wheel_for_the_python_that_is_here() -> None:
     assert release_for("torchvision", replace(here, python="3.13"), "2.5.1", MATRIX) is None
 
 
-def test_no_server_is_advised_that_names_no_newest_torch() -> None:
+def test_no_server_is_recommended_that_names_no_newest_torch() -> None:
     """The doctor paired torch 2.7.1 with vLLM 0.2.5, which requires torch 2.1.1 or newer but is compiled for 2.1."""
     here = Place(python="3.12", system="linux-x86_64", held={"vllm": "0.27.0"}, asks={}, tag=None)
     for one in rows.releases(MATRIX):

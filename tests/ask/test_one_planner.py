@@ -127,7 +127,7 @@ def everywhere() -> Iterator[tuple[str, Facts]]:
         (torch("2.6.0", "cu126", "12.6"), "3.13.1", {"torchvision": "0.21.0", "torchaudio": "2.6.0"}),
     ],
 )
-def test_a_torch_that_breaks_what_is_bound_to_it_is_advised_by_neither(
+def test_neither_recommends_a_torch_that_breaks_what_depends_on_it(
     installed: Component, python: str, more: dict[str, str]
 ) -> None:
     here = seen("python", {"version": python, "glibc": "2.35"})
@@ -141,7 +141,7 @@ def test_a_torch_that_breaks_what_is_bound_to_it_is_advised_by_neither(
 
 @wide
 @pytest.mark.timeout(0 if WIDE else 240)
-def test_the_doctor_and_the_matrix_advise_the_same_first() -> None:
+def test_the_doctor_and_the_matrix_recommend_the_same_first() -> None:
     """On 20 random machines and one case of 18 in CI, on 400 and on all with GPUSTACK_WIDE=1."""
     asked = with_companions = 0
     other = []

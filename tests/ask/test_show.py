@@ -143,7 +143,7 @@ def test_the_short_answer_is_one_screen_with_the_newest_first(subject: str) -> N
     assert kept <= sum(len(one.rows) for one in whole.parts)
 
 
-def test_all_of_it_is_shown_to_who_asks_for_all() -> None:
+def test_everything_is_shown_on_request() -> None:
     short, whole = command("show", "torch"), command("show", "torch", "--all")
     assert "2.15" in short.stdout.splitlines()[2]  # after the table's name and its columns
     assert len(whole.stdout.splitlines()) > 3 * len(short.stdout.splitlines())

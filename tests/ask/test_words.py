@@ -149,5 +149,5 @@ def test_the_version_behind_a_misspelt_name_is_its_own(
     assert f"Did you mean {meant}?" in " ".join(one.text for one in why(*typed).reasons)
 
 
-def test_words_of_which_none_is_known_are_refused() -> None:
+def test_unknown_words_are_refused() -> None:
     assert command("why", "a b c", "--driver", "550.54.15").returncode == 2

@@ -165,7 +165,7 @@ def test_hints_call_the_program_as_the_user_did() -> None:
     assert "python -m gpustack explain" in module or f"{sys.executable} -m gpustack explain" in module
 
 
-def test_nothing_advises_more_time_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_recommends_more_time_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     from gpustack import interrupting  # noqa: PLC0415 - beside what it changes
     from gpustack.collect import probe_results  # noqa: PLC0415
 

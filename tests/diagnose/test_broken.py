@@ -145,7 +145,7 @@ def test_a_title_names_what_is_wrong_in_plain_words(to: str, needs: str, found: 
     assert made.title == f"onnxruntime-gpu 1.20.0 {title}"
 
 
-def test_a_toolkit_that_cannot_compile_for_the_gpu_is_a_warning_for_who_builds_alone() -> None:
+def test_a_toolkit_that_cannot_compile_for_the_gpu_is_a_warning_only_for_users_who_build() -> None:
     toolkit = seen("cuda-toolkit", {"key": "/usr/local/cuda", "version": "12.4", "in_use": True})
     facts = on("580.95.05", 13000, toolkit, **BLACKWELL)
     assert report(facts).verdict.root_causes == ()

@@ -148,7 +148,7 @@ def test_an_older_nccl_than_the_one_built_with(version: str | None, step: str, s
         ("libcufft.so.11", "cufft", None, Severity.WARNING),
     ],
 )
-def test_another_cuda_library_in_the_place_of_the_wheels(
+def test_another_cuda_library_instead_of_the_wheels(
     name: str, component: str, version: str | None, severity: Severity | None
 ) -> None:
     path = f"{TOOLKIT}/libcufft.so.11.0.8.103" if component == "cufft" else f"{TOOLKIT}/{name}"

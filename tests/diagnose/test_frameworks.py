@@ -156,7 +156,7 @@ def test_an_import_that_fails_beside_a_gpu_is_reported_once() -> None:
     assert "framework-import-fails" in ids(healthy(onnxruntime(exercise=failed)))
 
 
-def test_what_fails_for_a_deeper_reason_is_a_consequence() -> None:
+def test_a_failure_with_a_deeper_cause_is_a_consequence() -> None:
     failed = {"ran": True, "ok": False, "device": "cuda:0", "error": "no kernel image is available"}
     facts = on("570.124.04", 12080, torch("2.6.0", "cu126", "12.6", archs=BEFORE, exercise=failed), cc="12.0")
     assert roots(facts) == ("arch-not-in-build",)

@@ -132,7 +132,7 @@ def test_a_gpu_in_the_processor_beside_an_nvidia_gpu_stays_quiet() -> None:
     assert made.findings == ()
 
 
-def test_a_neural_unit_is_not_a_gpu() -> None:
+def test_an_npu_is_not_a_gpu() -> None:
     unit = bus("0000:00:0b.0", "0x7d1d", **{"class": "0x120000"})
     facts = machine(seen("pci-display", unit), seen("intel-gpu"))
     assert report(facts).verdict.status is Health.NO_GPU

@@ -61,7 +61,7 @@ def test_an_old_matrix_says_so_and_a_young_one_does_not() -> None:
     assert "matrix-old" not in ids(Facts(taken="", host=Host()))
 
 
-def test_a_missing_nvcc_weighs_only_for_who_builds() -> None:
+def test_a_missing_nvcc_matters_only_to_users_who_build() -> None:
     facts = healthy(torch(), seen("cuda-toolkit"))
     remark, wanted = found(facts, "cuda-toolkit-missing"), found(facts, "cuda-toolkit-missing", Purpose.BUILD)
     assert remark

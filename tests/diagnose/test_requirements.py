@@ -48,7 +48,7 @@ def test_a_requirement_is_checked_against_the_machine(wanted: str, *, met: bool)
     assert (wanting(on("535.183.01", 12020), wanted) is None) == met
 
 
-def test_the_usual_requirement_lets_older_drivers_of_data_centre_gpus_in() -> None:
+def test_the_usual_requirement_accepts_older_drivers_of_data_centre_gpus() -> None:
     assert wanting(on("570.86.10", 12080), USUAL) is None
     assert wanting(on("535.183.01", 12020, seen("gpu", gpu("Tesla T4", "7.5"))), USUAL) is None
     assert wanting(on("525.147.05", 12000), USUAL) == USUAL

@@ -74,13 +74,13 @@ def test_a_machine_where_all_crashes_is_reported_whole(crashed: command.Ran) -> 
     assert command.left(crashed.mark) == []
 
 
-def test_ctrl_c_gives_what_is_known_within_a_second(environ: dict[str, str]) -> None:
+def test_ctrl_c_reports_what_is_known_within_a_second(environ: dict[str, str]) -> None:
     ran = cut(environ)
     _interrupted(ran)
     assert ran.out, "nothing was told of what was known by then"
 
 
-def test_ctrl_c_while_the_children_are_started_gives_what_is_known(environ: dict[str, str]) -> None:
+def test_ctrl_c_while_the_children_are_started_reports_what_is_known(environ: dict[str, str]) -> None:
     _interrupted(command.run(DOCTOR, sick(environ, HUNG), 0.0, children=1))
 
 

@@ -141,7 +141,7 @@ def test_a_reader_that_goes_away_is_not_an_error(environ: dict[str, str]) -> Non
 
 
 @pytest.mark.parametrize("columns", [1, 20])
-def test_narrow_screens_and_plain_letters_will_do(environ: dict[str, str], columns: int) -> None:
+def test_narrow_screens_and_ascii_are_enough(environ: dict[str, str], columns: int) -> None:
     more = {**environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": str(columns), "TERM": "dumb"}
     ran = command.run(("doctor", *(RECORDED.split() if columns == 1 else ())), more)
     assert ran.code in {0, 1}

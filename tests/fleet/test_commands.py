@@ -78,7 +78,7 @@ def test_what_changed_between_two_collections(made: Path, tmp_path: Path) -> Non
     assert well in said
 
 
-def test_pairs_from_the_plan_to_the_one_who_is_slow(tmp_path: Path) -> None:
+def test_pairs_from_the_plan_to_the_slow_node(tmp_path: Path) -> None:
     code, said = run("pairs", "plan", "n[0-7]", "--seed", "3")
     assert code == 0
     lines = [line.split() for line in said.splitlines()]

@@ -192,7 +192,7 @@ def judged(folder: Path, **nodes: str) -> str:
     return store
 
 
-def test_kubernetes_taints_who_is_held_back_and_frees_who_is_healthy_again(tmp_path: Path) -> None:
+def test_kubernetes_taints_nodes_that_are_held_back_and_frees_those_that_are_healthy_again(tmp_path: Path) -> None:
     (tmp_path / "nodes").mkdir()
     (tmp_path / "token").write_text("secret")
     held = yaml.safe_load_all((KUBERNETES / "fleet-gate.yaml").read_text("utf-8"))
@@ -244,7 +244,9 @@ def test_slurm_lists_and_reaches_its_nodes_and_a_second_collect_resumes(slurm: C
     assert nodes_of(folder) == {"n1", "n2"}
 
 
-def test_slurm_drains_who_is_held_back_and_takes_back_who_is_healthy_again(slurm: Cluster, tmp_path: Path) -> None:
+def test_slurm_drains_nodes_that_are_held_back_and_takes_back_those_that_are_healthy_again(
+    slurm: Cluster, tmp_path: Path
+) -> None:
     (tmp_path / "nodes").mkdir()
     hook = str(slurm.folder / "hooks/fleet.sh")
     slurm.run(hook, judged(tmp_path / "nodes", n1=SICK, n2=FIT))

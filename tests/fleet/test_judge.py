@@ -264,7 +264,7 @@ def test_a_finding_that_comes_back_after_a_boot_makes_a_lemon(tmp_path: Path) ->
     assert lemon.score == 1.0  # three of four runs, half as many again after a boot
 
 
-def test_each_form_says_who_must_take_no_work(made: tuple[Path, Planted], whole: judging.Whole) -> None:
+def test_each_form_says_which_nodes_must_take_no_work(made: tuple[Path, Planted], whole: judging.Whole) -> None:
     _, planted = made
     wanted = {name for what in ("driver", "lost", "silent") for name in planted[what]}
     wanted |= {name.partition("/")[0] for name in planted["slow"]}

@@ -172,7 +172,7 @@ def test_more_gpus_than_required_are_a_warning() -> None:
     assert row(checked(machine(TWO), '[gpus]\ncount = "==1"'), "gpus.count").whose is HOST
 
 
-def test_gpus_of_any_maker_count() -> None:
+def test_gpus_of_any_vendor_count() -> None:
     amd = machine("hosts/amd-healthy-mi210.json")
     assert row(checked(amd), "gpus.count").ok is True
     assert row(checked(amd, gpus=64), "gpus.count").ok is False

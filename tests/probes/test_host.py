@@ -206,7 +206,7 @@ def test_work_done_apart_answers_and_its_noise_is_not_heard(capfd: pytest.Captur
     assert capfd.readouterr().out == ""
 
 
-def test_of_a_flood_of_words_the_last_are_kept() -> None:
+def test_of_a_flood_of_output_the_last_words_are_kept() -> None:
     lines: list[str] = []
     load("hearing.py")["heard"](lambda: [os.write(2, b"noise\n" * 50_000), os.write(2, b"the reason\n")], lines)
     assert (len(lines), lines[-1]) == (20, "the reason")

@@ -90,7 +90,7 @@ def test_a_library_that_opens_its_parts_by_name_may_get_those_of_another(tmp_pat
     assert first["step"] == ("LD_LIBRARY_PATH" if variable else "RUNPATH")
 
 
-def test_what_is_loaded_already_is_not_looked_for_again(tmp_path: Path) -> None:
+def test_what_is_already_loaded_is_not_searched_for_again(tmp_path: Path) -> None:
     needed = compiled(tmp_path / "libneeded_stand_in.so.9")
     root = compiled(tmp_path / "lib" / "libroot.so", needs=[needed])
     assert Loader(Host()).load([str(root), str(root), "/no/such"], [str(root.parent) + "/"], {needed.name})[0] == {}

@@ -45,7 +45,7 @@ def shown(browser: chromium.Page, folder: Path, name: str, width: int, *, dark: 
 
 @pytest.mark.parametrize("width", [looks.PHONE, ZOOMED, looks.DESK])
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_is_cut_or_lies_on_something_else(
+def test_nothing_is_cut_or_overlaps_something_else(
     browser: chromium.Page, tmp_path: Path, name: str, width: int
 ) -> None:
     shown(browser, tmp_path, name, width)
@@ -132,7 +132,7 @@ def test_on_paper_commands_are_whole_and_words_are_dark(browser: chromium.Page, 
     assert browser.ask(wide) == 0
 
 
-def test_words_on_words_would_be_noticed(browser: chromium.Page, tmp_path: Path) -> None:
+def test_overlapping_words_would_be_noticed(browser: chromium.Page, tmp_path: Path) -> None:
     shown(browser, tmp_path, "healthy", looks.DESK)
     browser.ask("document.querySelector('h1').style.marginBottom = '-2rem'")
     assert looks.overlapping([tuple(box) for box in browser.ask(looks.BOXES)]) != []

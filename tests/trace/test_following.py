@@ -100,7 +100,7 @@ class Stopping(Heard):
 
 
 @pytest.mark.parametrize(("at", "done"), [(1, []), (5, [1]), (6, [1, 5])])
-def test_ctrl_c_gives_what_was_known_by_then(at: int, done: list[int]) -> None:
+def test_ctrl_c_reports_what_was_known_by_then(at: int, done: list[int]) -> None:
     heard = Stopping(at)
     trace = following.follow(Asked(), heard)
     assert (trace.interrupted, heard.closed) == ("Ctrl-C", 1)
@@ -202,7 +202,7 @@ def test_beside_a_gpu_a_processor_that_is_too_slow_is_reported() -> None:
     assert whole.layers == base.layers
 
 
-def test_a_terminal_hears_the_step_and_is_left_empty() -> None:
+def test_a_terminal_shows_the_step_and_is_cleared() -> None:
     import io  # noqa: PLC0415
 
     stream = io.StringIO()

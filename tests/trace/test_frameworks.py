@@ -140,7 +140,7 @@ def test_a_framework_that_is_not_there_is_reported_in_one_line(packages: Path) -
         follow(packages, framework="torch")
 
 
-def test_at_ctrl_c_what_is_known_is_given(packages: Path) -> None:
+def test_at_ctrl_c_what_is_known_is_reported(packages: Path) -> None:
     class Impatient(Progress):
         def step(self, number: int, name: str) -> None:
             if number == 5:

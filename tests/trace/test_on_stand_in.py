@@ -203,7 +203,7 @@ def test_a_hang_fails_only_its_step(run: Run) -> None:
     assert "printed nothing" in seen.steps[6].why[0]
 
 
-def test_at_ctrl_c_what_is_known_is_given(driver: Path, products: str, host_kernels: Path) -> None:
+def test_at_ctrl_c_what_is_known_is_reported(driver: Path, products: str, host_kernels: Path) -> None:
     class Impatient(Progress):
         def step(self, number: int, name: str) -> None:
             if number == 3:

@@ -62,5 +62,5 @@ def test_a_compiler_that_a_variable_names_is_taken_or_not_found(variable: str, p
     assert (seen["c"]["path"], seen["c"]["named_by"]) == (path, "CC")
 
 
-def test_a_python_without_the_lock_has_headers_of_its_own() -> None:
+def test_a_python_without_the_gil_has_headers_of_its_own() -> None:
     assert told(python={"gil": False})["headers"]["path"] == "/usr/include/python3.12t/Python.h"
