@@ -15,6 +15,8 @@ TYPED = [
     ("ollama rtx 3060 driver 470", FAILS, "Ollama needs a driver branch from 550; given is driver 470", "580-open"),
     ("ollama driver 550 gtx 1060", FAILS, "Ollama needs a driver branch from 570", "nvidia-driver-580"),
     ("ollama rtx 4090 driver 570", WORKS, "neither a toolkit nor PyTorch", ""),
+    ("torch 2.2 numpy 2.1", FAILS, "does not know NumPy 2", ""),
+    ("tensorflow 2.15 with numpy 2", FAILS, "needs numpy <2.0.0", ""),
     ("ollama tesla k80", FAILS, "compute capability 5.0 or newer", ""),
     ("ollama amd rx 7900xt", WORKS, "given is gfx1100", ""),
     ("ollama on rx 6600", FAILS, "given is gfx1032", ""),
