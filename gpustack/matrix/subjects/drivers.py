@@ -117,3 +117,13 @@ def fails_with(matrix: Matrix, driver: DriverRelease, kernel: str) -> Build | No
         if same and not one.builds and "-" not in one.kernel and _numbers(one.kernel)[:2] <= wanted:
             return one
     return None
+
+
+def newest_kernel(matrix: Matrix, driver: DriverRelease) -> Build | None:
+    """Return the row of the newest kernel that a release is known to support, or None if none is known of its branch.
+
+    A release supports what an older one of its branch does; what only a newer one names, it may not.
+    """
+    known = [one for one in (*named(matrix), *builds(matrix)) if one.builds and one.driver.branch == driver.branch]
+    older = [one for one in known if one.driver <= driver] or sorted(known, key=lambda one: one.driver)[:1]
+    return max(older, key=lambda one: _numbers(one.kernel)[:2], default=None)
