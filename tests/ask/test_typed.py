@@ -19,7 +19,7 @@ TYPED = [
     ("tensorflow 2.15 with numpy 2", FAILS, "needs numpy <2.0.0", ""),
     ("nvidia 550 kernel 6.14", WORKS, "needs Linux 3.10 to 6.15", ""),
     ("nvidia 535.54.03 kernel 6.14", UNKNOWN, "needs Linux 3.10 to 6.3, the newest that is known", ""),
-    ("nvidia 470.82 kernel 6.12", FAILS, "needs a kernel before Linux 6.12", "driver==580"),
+    ("nvidia 470.82 kernel 6.12", FAILS, "needs a kernel before Linux 6.12", "nvidia-driver-580"),
     ("ollama tesla k80", FAILS, "compute capability 5.0 or newer", ""),
     ("ollama amd rx 7900xt", WORKS, "given is gfx1100", ""),
     ("ollama on rx 6600", FAILS, "given is gfx1032", ""),
