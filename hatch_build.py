@@ -70,7 +70,7 @@ def _outside(link: re.Match[str], place: str) -> str:
 
 
 def address(root: Path) -> str | None:
-    """Return the project's address from the CI runner or git, or None if unknown. An archive contains its own."""
+    """Return the project's address from the CI runner or git, or None if unknown. An archive has its own."""
     if "GITHUB_REPOSITORY" in os.environ and "GITHUB_SERVER_URL" in os.environ:
         return f"{os.environ['GITHUB_SERVER_URL']}/{os.environ['GITHUB_REPOSITORY']}"
     said = _git(root, "remote", "get-url", "origin")

@@ -72,7 +72,7 @@ def _case(row: Mapping[str, Any], file: Path) -> Case:
 
 
 def held_out(case: Case, known: Iterable[str]) -> bool:
-    """Return whether a new thread is held out: by its repository's name, unless its threads were already built with."""
+    """Return whether a new thread is held out: by its repository's name, unless threads from there are built with."""
     return case.repository not in set(known) and sha256(case.repository.encode()).digest()[-1] % 2 == 1
 
 
@@ -94,7 +94,7 @@ def take(path: Path) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The results of diagnosing threads; ``likeliest`` counts those whose cause is first, in root causes or candidates."""
+    """The results of diagnosing threads; ``likeliest`` counts those whose cause is first among causes or candidates."""
 
     sick: int
     root: int

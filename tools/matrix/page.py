@@ -11,9 +11,7 @@ from typing import Any
 
 from tools.matrix.coverage import table
 
-LEFT_OUT = frozenset(
-    {"meta", "candidates", "prose", "facts"}
-)  # meant for programs: words to recognise, types of facts
+LEFT_OUT = frozenset({"meta", "candidates", "prose", "facts"})  # for programs: words to recognise, types of facts
 LAST = ("source", "checked")
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem;color-scheme:light dark}"
@@ -62,7 +60,7 @@ def _part(name: str, part: str, rows: list[Mapping[str, Any]]) -> str:
 
 
 def _row(place: str, row: Mapping[str, Any], columns: list[str], seen: Counter[str]) -> str:
-    """Return a row whose address is its first value, such as generated/vllm.releases.0.9.2; new rows do not alter it."""
+    """Return a row whose address is its first value, such as generated/vllm.releases.0.9.2; it outlasts new rows."""
     key = re.sub(r"[^\w.+-]+", "-", str(next(iter(one for name, one in row.items() if name not in LAST))))[:60]
     seen[key] += 1
     anchor = html.escape(f"{place}.{key}" + (f".{seen[key]}" if seen[key] > 1 else ""))
