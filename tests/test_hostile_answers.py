@@ -1,4 +1,4 @@
-"""A child that answers with all that JSON can carry: the rest of it stands, and no form of the report suffers."""
+"""A child that returns everything that JSON can express: the rest is unaffected, and so is every report format."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 HOST = Path(__file__).parent / "hosts" / "healthy-h200.json"
 SYSTEMS = {system.id: system for system in catalogue.load()}
 PROGRAM = "import json, sys\nfor line in json.loads(open(sys.argv[1]).read()):\n    print(line, flush=True)\n"
-ODD = r"\ud800\u001b[31m\u202e\u0000 x"  # half a pair, an escape, a turn of the writing, and what ends a string in C
+ODD = r"\ud800\u001b[31m\u202e\u0000 x"  # a surrogate, an escape, a change of direction, and what ends a string in C
 FORMS = ("text", *READERS)
 
 
 def heard(folder: Path, *lines: str) -> tuple[dict[str, Component], tuple[Unseen, ...]]:
-    """Return what comes of a child that prints these lines, each the answer to a question of its own."""
+    """Return the results of a child that prints these lines, each the answer to a question of its own."""
     (folder / "program.py").write_text(PROGRAM)
     (folder / "lines").write_text(json.dumps(lines))
     asked = tuple(SYSTEMS[one] for one in ("libcuda", "nvml", "gpu", "cudnn")[: len(lines)])
@@ -44,7 +44,7 @@ def heard(folder: Path, *lines: str) -> tuple[dict[str, Component], tuple[Unseen
 
 
 def facts(folder: Path, said: str) -> Mapping[str, object]:
-    """Return the facts of the one copy that a child tells of in this JSON."""
+    """Return the facts of the only copy that a child reports in this JSON."""
     components, _ = heard(folder, f'{{"id": "libcuda", "status": "present", "instances": [{said}]}}')
     assert components["libcuda"].status is Status.PRESENT
     return components["libcuda"].instances[0].facts
@@ -92,7 +92,7 @@ def test_depth_that_only_words_can_reach_raises_nowhere(name: str) -> None:
 
 @pytest.mark.timeout(20)
 def test_what_was_looked_at_is_cut_before_anybody_reads_it() -> None:
-    """A word of a megabyte took the reading of it minutes: its pattern tries every quotation mark."""
+    """A word of a megabyte took minutes to read: the pattern tries every quotation mark."""
     endless = "[Errno 5] " + "a: '" * 250_000 + "\n"
     log = [["read", "x" * 1_000_000, "denied"], *([["read", f"y{n}", endless] for n in range(1000)])]
     answer = {"id": "libcuda", "status": "s" * 1_000_000, "instances": [], "log": [*log[1:], log[0]], "calls": log}

@@ -1,4 +1,4 @@
-"""Questions as people type them in forums and chats, each with the answer of somebody who knows the field."""
+"""Questions as people type them in forums and chats, each with an expert's answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpustack.model.matrix_answer import Compatibility
 from tests.ask.questions import MATRIX, why
 
 WORKS, LIMITED, FAILS, UNKNOWN = (one.value for one in Compatibility)
-# What was typed; the verdict, words that one of the reasons must have, and words of the first plan.
+# The typed question; the verdict, words that one of the reasons must contain, and words of the first plan.
 TYPED = [
     ("ollama rtx 3060 driver 470", FAILS, "Ollama needs a driver branch from 550; given is driver 470", "580-open"),
     ("ollama driver 550 gtx 1060", FAILS, "Ollama needs a driver branch from 570", "nvidia-driver-580"),
@@ -92,8 +92,8 @@ def test_a_typed_question_gets_the_answer_of_an_expert(typed: str, verdict: str,
         ("my 4060ti laptop wont run torch 2.9 whats wrong", ("torch==2.9", "4060ti"), None),
         ("8xh100 sglang", ("sglang", "h100"), None),
         ("wsl2 ubuntu 22.04 driver 535 torch 2.9", ("torch==2.9", "driver==535"), "wsl"),
-        ("tesla m4 torch 2.6", ("torch==2.6", "tesla m4"), None),  # no chip of Apple
-        ("gtx 780m torch", ("torch", "gtx 780m"), None),  # no model of 780 million parameters, and not AMD's
+        ("tesla m4 torch 2.6", ("torch==2.6", "tesla m4"), None),  # not an Apple chip
+        ("gtx 780m torch", ("torch", "gtx 780m"), None),  # not a model with 780 million parameters, nor AMD's 780M
     ],
 )
 def test_words_of_a_chat_are_read_as_they_are_meant(typed: str, subjects: tuple[str, ...], system: str | None) -> None:
@@ -103,7 +103,7 @@ def test_words_of_a_chat_are_read_as_they_are_meant(typed: str, subjects: tuple[
 
 
 def test_a_package_that_the_matrix_does_not_know_is_not_taken_for_one_that_it_knows() -> None:
-    """Transformers was answered with: did you mean transformer-engine?"""
+    """The answer to Transformers was: did you mean transformer-engine?"""
     assert not any("Did you mean" in one.text for one in why("transformers torch 2.4").reasons)
 
 

@@ -1,4 +1,4 @@
-"""Plans as they are carried out: by the manager of an environment, in a container, on a cluster, and without root."""
+"""Plans in the form that suits the user: an environment's package manager, a container, a cluster, or no root."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CU126 = "https://download.pytorch.org/whl/cu126"
     ],
 )
 def test_the_manager_that_is_named_installs_from_the_index_of_the_build(way: str, first: str) -> None:
-    """Poetry and pixi got a command of pip, which the next lock undoes, or were not understood at all."""
+    """Poetry and pixi users got a pip command, which the next lock undoes, or were not understood at all."""
     one = why(f"torch 2.13 driver 535 with {way}").alternatives[0]
     assert one.commands == (first,)
     assert ("pip install" in one.steps) == (way in {"pip", "uv"})
@@ -100,7 +100,7 @@ def test_arch_linux_is_told_of_no_branch_that_it_does_not_have() -> None:
     ],
 )
 def test_what_is_made_for_linux_alone_is_installed_in_wsl(question: str, inside: str) -> None:
-    """TensorFlow 2.10 was advised for a GPU of four years later, and for JAX and vLLM nothing was."""
+    """TensorFlow 2.10 was recommended for a GPU released four years later, and nothing was for JAX and vLLM."""
     one = why(question).alternatives[0]
     assert one.kind is Change.SYSTEM
     assert one.commands[0] == "wsl.exe --install"

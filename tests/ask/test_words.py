@@ -1,4 +1,4 @@
-"""Questions as people type them: words without signs, whole sentences, and names that are misspelt."""
+"""Questions as people type them: words without punctuation, whole sentences, and misspelt names."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_words_are_read_as_people_mean_them(typed: tuple[str, ...], subjects: tu
     ],
 )
 def test_a_question_in_any_order_names_what_is_asked_about_first(typed: str, subjects: tuple[str, ...]) -> None:
-    """A GPU swallowed the words beside it, and a plan for the Python or the GPU was all that who named it first got."""
+    """A GPU's name swallowed the words after it, and naming the Python or the GPU first got a plan for that alone."""
     assert understood((typed,), MATRIX) == Asked(subjects=subjects)
     assert understood(tuple(typed.split()), MATRIX).subjects == subjects
 

@@ -1,4 +1,4 @@
-"""The command line of the bench on a stand-in driver: what is saved, compared and drawn, and the exit codes."""
+"""The bench's command line on a stand-in driver: what is saved, compared and plotted, and the exit codes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def measured(driver: Path, *arguments: str | Path) -> subprocess.CompletedProces
 
 
 def bent(path: Path, factor: float) -> Path:
-    """Return the same report as if every figure had been so many times what it was."""
+    """Return the same report with every measurement multiplied by this factor."""
     report = json.loads(path.read_text())
     for result in report["results"]:
         result["value"] *= factor

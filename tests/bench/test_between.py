@@ -1,4 +1,4 @@
-"""What goes on between GPUs is compared with the links that there are, and a word is said of those that are down."""
+"""Traffic between GPUs is compared with the available links, and links that are down are mentioned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def limit(*ends: dict[str, Any], kind: str = "p2p.copy", **method: object) -> tu
 
 
 def figure(name: str, rate: float, *ends: dict[str, Any], gpus: tuple[int, ...] = (0, 1), **method: object) -> Result:
-    """Return the result of a benchmark of several GPUs whose child told this of their links."""
+    """Return the result of a multi-GPU benchmark whose child reported these links."""
     bench = replace(BENCHES[name], company=gpus[1:])
     seen = replace(SEEN, device=SEEN.devices[gpus[0]])
     said = lines.measured(name, rate, 1.0)
@@ -64,7 +64,7 @@ def test_links_that_go_straight_to_the_other_gpu_are_counted_alone() -> None:
 @pytest.mark.parametrize("ends", [(), (end(0, up=0, mb_s=0), end(1, up=0, mb_s=0)), (end(0),)])
 def test_without_links_it_is_that_of_pcie(ends: tuple[dict[str, Any], ...]) -> None:
     if len(ends) == 1:
-        ends = (end(0, straight=4), end(1, up=0, mb_s=0))  # links to someone else
+        ends = (end(0, straight=4), end(1, up=0, mb_s=0))  # links to another device
         ends[0]["straight"] = {"2": 4}
     assert limit(*ends) == ("p2p.pcie", pytest.approx(57.6, abs=0.05), pytest.approx(57.6, abs=0.05))
 
@@ -197,4 +197,4 @@ def test_multicast_is_off_unless_the_user_has_set_it() -> None:
 
 def test_the_rule_of_a_case_without_a_child_s_word_is_that_of_its_telemetry() -> None:
     case: Case = replace(pair(None), method={"nvlinks": (end(0, up=0), end(1, up=0))})
-    assert links.nvlinks(case) is None  # no bridge: the way is another
+    assert links.nvlinks(case) is None  # no bridge: the path is a different one

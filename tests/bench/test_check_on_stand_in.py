@@ -1,4 +1,4 @@
-"""``gpustack check`` from end to end on a stand-in driver: it looks, measures, and judges the figures."""
+"""``gpustack check`` from end to end on a stand-in driver: it probes, measures, and judges the measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report beside an older one: what is better, worse or the same, what else differs, and which files are refused."""
+"""A report compared with an older one: what is better, worse or the same, what else differs, which are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's side on a stand-in driver: both directions at once, memory that is not pinned, launches, allocations."""
+"""The host side on a stand-in driver: both directions at once, unpinned memory, launches, allocations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpustack.bench.timing import Timer
 
-MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
+MEASURED = {Mark.OK, Mark.UNSTEADY}  # on a busy machine there may not be enough samples in the time
 pytestmark = pytest.mark.skipif(
     find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
 )
@@ -35,7 +35,7 @@ def measured(driver: Path, *names: str, **fakes: str) -> dict[str, Result]:
 def test_the_pieces_of_both_directions_add_up(driver: Path) -> None:
     result = measured(driver, "pcie.bidir.pinned")["pcie.bidir.pinned"]
     assert result.verdict in MEASURED, result
-    assert result.value == pytest.approx(55.5, rel=1e-3)  # one copy engine here: both share what one would have
+    assert result.value == pytest.approx(55.5, rel=1e-3)  # both directions share one copy engine here
     assert result.method["h2d_gb_s"] == result.method["d2h_gb_s"] == pytest.approx(27.75, rel=0.01)
 
 
@@ -66,7 +66,7 @@ def test_what_python_and_the_gpu_take_is_told_beside_a_launch(driver: Path) -> N
 
 
 class Counted(Calls):
-    """Calls that are only counted, and for each of which Python takes a fifth of a microsecond."""
+    """Calls that are only counted, and that each take Python a fifth of a microsecond."""
 
     made = 0
 
@@ -78,7 +78,7 @@ class Counted(Calls):
 
 
 class Clock:
-    """A timer on which a burst takes five microseconds, and one more for each call; its gate holds."""
+    """A timer on which a burst takes five microseconds, plus one for each call; its gate holds."""
 
     gated = True
 

@@ -1,4 +1,4 @@
-"""The small rooms of the bench: which benchmarks there are, libraries, payloads, progress, and the shipped PTX."""
+"""The small modules of the bench: the list of benchmarks, libraries, payloads, progress, and the shipped PTX."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def test_the_shipped_ptx_is_made_of_the_shipped_sources() -> None:
     for source in kernels.sources():
         text = source.with_suffix(".ptx").read_text("utf-8")
         assert kernels.origin(text) == kernels.expected(source)
-        oldest = 80 if source.name == "probe.cu" else 60  # before Ampere there is no such product
-        assert f"\n.version 8.0\n.target sm_{oldest}\n" in text  # what a driver of branch 525 can read
+        oldest = 80 if source.name == "probe.cu" else 60  # there is no such product before Ampere
+        assert f"\n.version 8.0\n.target sm_{oldest}\n" in text  # what a branch 525 driver can read
 
 
 def test_the_shipped_ptx_is_what_the_compiler_makes() -> None:
@@ -106,7 +106,7 @@ def test_the_shipped_ptx_is_what_the_compiler_makes() -> None:
         nvrtc = kernels.find()
     except NothingSeenError:
         leave_out(f"NVRTC 12.0 is not installed: {kernels.REMEDY}")
-    with ThreadPoolExecutor(1) as apart:  # NVRTC leaves the thread that called it with the locale C
+    with ThreadPoolExecutor(1) as apart:  # NVRTC leaves the calling thread in the C locale
         made = [apart.submit(kernels.build, source, nvrtc).result() for source in kernels.sources()]
         refused = apart.submit(nvrtc.ptx, "__global__ void f() { nonsense }", "nonsense.cu", ()).exception()
     assert made == [source.with_suffix(".ptx").read_text("utf-8") for source in kernels.sources()]
@@ -247,7 +247,7 @@ def test_a_terminal_gets_a_line_that_moves() -> None:
         shown.finished(RESULT, 1, 2)
         shown.close()
         text = ""
-        while text.count(progress.ERASE) < 4:  # what a terminal gets is handed over piece by piece
+        while text.count(progress.ERASE) < 4:  # a terminal receives its output piece by piece
             text += seen.read(4096).decode()
     assert f"{'#' * 6}{'-' * 18} [1/2] hbm.read, about 0 s left" in text
     assert "[1/2] hbm.read 3000 GB/s" in text

@@ -1,4 +1,4 @@
-"""The probe of the tensor cores beside the rows: sound parts raise no alarm, cut ones are believed."""
+"""The tensor core probe beside the rows: full parts raise no alarm, and reduced ones are believed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_where_nothing_can_be_compared_the_row_stands() -> None:
 
 
 def measured(rate: float, tera: float) -> Result:
-    """Return what becomes of so many TFLOP/s at the highest clock where the probe gave this rate."""
+    """Return the judgement of this many TFLOP/s at the highest clock where the probe measured this rate."""
     (bench,) = suite.chosen(["gemm.bf16"])
     line = lines.measured("gemm.bf16", tera * 1e12, 1.0, probed=said(rate, "wgmma"))
     return results.measured(line, bench, results.opened(lines.OPENED, 0), architecture(9, 0))

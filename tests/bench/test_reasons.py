@@ -1,4 +1,4 @@
-"""Each rule on why a figure is as it is: where it speaks, with its evidence, and where it is silent."""
+"""Each rule on why a measurement is low: where it applies, with its evidence, and where it does not."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_low_clock_without_a_reason_may_be_locked() -> None:
 
 
 def test_a_clock_that_falls_under_load_alone_is_power_management() -> None:
-    """Seen on an H200, 2026-11-21: bursts of tf32 held 1642 MHz, NVML read 1980 and no reason."""
+    """Seen on an H200, 2026-11-21: bursts of tf32 held 1642 MHz, while NVML read 1980 and no throttle reason."""
     case = product(820.0, held=1642.0)
     seen = links.power(case)
     assert seen
@@ -158,7 +158,7 @@ def test_a_slow_link_is_a_fault_under_load_alone() -> None:
     assert slow.text == "PCIe 1.0 x16 under load, 5.0 x16 is possible"
     assert links.link(copy(link=Link())) is None
     idle = Link(generation=1, width=16, max_generation=5, max_width=16)
-    assert links.link(memory(link=idle)) is None  # nothing is copied there, so the link rests
+    assert links.link(memory(link=idle)) is None  # nothing is copied there, so the link idles
 
 
 def test_the_bridge_at_which_lanes_are_lost_is_named() -> None:
@@ -217,7 +217,7 @@ def test_a_far_processor_is_told_where_it_makes_a_difference() -> None:
     refused = links.numa(replace(copy(30.0), method=loose))
     assert refused
     assert "refused" in refused.text
-    assert links.numa(replace(copy(), method=loose)) is None  # the figure is good all the same
+    assert links.numa(replace(copy(), method=loose)) is None  # the measurement is good anyway
     assert links.numa(replace(copy(30.0), method={"numa": "NUMA: node 0, 8 of 16 processors"})) is None
 
 
@@ -283,7 +283,7 @@ def test_many_processes_are_counted_and_a_busy_gpu_without_any_is_told() -> None
     assert nobody
     assert nobody.text == "the GPU was 88 % busy before we began, and no process is visible"
     assert reasons.shared(memory(busy_percent=3.0)) is None
-    assert reasons.shared(memory(busy_percent=88.0, others_percent=0.0)) is None  # it has come to rest since
+    assert reasons.shared(memory(busy_percent=88.0, others_percent=0.0)) is None  # it has become idle since
 
 
 def test_a_slice_of_a_card_has_other_limits() -> None:

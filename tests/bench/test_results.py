@@ -1,4 +1,4 @@
-"""The child's lines become results, and whatever is no such line becomes a failed one."""
+"""The child's lines become results, and any other line becomes a failed one."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_telemetry_is_summed_up_over_the_window() -> None:
 
 
 def test_a_long_product_is_called_power_bound_with_its_clock_and_watts() -> None:
-    """As an H200 does under a bf16 product without rest: the burst is over before NVML sees the power."""
+    """As an H200 behaves under a bf16 product without pauses: the burst is over before NVML sees the power."""
     full = {**lines.READING, "sm": 1410, "mask": 0x4, "watts": 699.0}
     held = {
         "asked": 5.0,

@@ -1,4 +1,4 @@
-"""Runs with children that die on the way: what was measured is kept, the rest goes on, and the end comes."""
+"""Runs whose children die part-way: what was measured is kept, the rest continues, and the run ends."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_gpu_that_is_not_there_is_wrong_usage() -> None:
         run("say('nothing', {'reason': 'x', 'remedy': 'y', 'count': 2})", gpus=(0, 7))
 
 
-# Each child comes to the meeting, and goes on only when the other is there too; the door lets one in at a time.
+# Each child waits at a rendezvous until the other arrives; the starter lets one in at a time.
 MEETING = """
 me, folder = str(asked["gpu"]), {folder!r}
 open(os.path.join(folder, me), "w").close()
@@ -210,7 +210,7 @@ def test_a_child_that_cannot_be_started_is_nothing_seen(monkeypatch: pytest.Monk
 
 
 class Interrupting(Lines):
-    """A progress in which the user presses Ctrl-C when the second benchmark begins."""
+    """A progress display in which the user presses Ctrl-C when the second benchmark begins."""
 
     def started(self, bench: str, number: int, of: int) -> None:
         if (number, of, bench) == (2, 3, "pcie.d2h.pinned"):

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 NAMES = ("p2p.*", "nccl.*")
 LITTLE = "4000000"
-MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
+MEASURED = {Mark.OK, Mark.UNSTEADY}  # on a busy machine there may not be enough samples in the time
 pytestmark = [
-    pytest.mark.timeout(240),  # above that of a run: nothing here is measured by how long it takes
+    pytest.mark.timeout(240),  # longer than a run takes: nothing here is judged by its duration
     pytest.mark.skipif(
         find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
     ),
@@ -37,7 +37,7 @@ pytestmark = [
 
 @pytest.fixture
 def run(driver: Path, nvml: Path, sums: str) -> Run:
-    """Return a function that measures on two stand-in GPUs, told by FAKE_ variables what to do."""
+    """Return a function that measures on two stand-in GPUs, controlled by FAKE_ variables."""
 
     def run_(*names: str, gpus: tuple[int, ...] | None = None, nccl: str | None = sums, **fakes: str) -> BenchReport:
         paths = ":".join([str(driver), str(nvml), os.environ.get("LD_LIBRARY_PATH", "")])

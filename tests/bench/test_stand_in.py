@@ -35,12 +35,12 @@ if TYPE_CHECKING:
         ) -> BenchReport: ...
 
 
-MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
+MEASURED = {Mark.OK, Mark.UNSTEADY}  # on a busy machine there may not be enough samples in the time
 LITTLE = "1000000"
 LIST = "nvmlDeviceGetComputeRunningProcesses_v3"
 SEVERAL = {name for name in bench.listed() if name.startswith(("p2p.", "nccl.")) or name.endswith(".all")}
-FAR = {"pcie.h2d.far", "pcie.d2h.far"}  # a stand-in is on no node
-ELSEWHERE = {"gemm.fp4", *SEVERAL, *FAR}  # what one stand-in GPU cannot do
+FAR = {"pcie.h2d.far", "pcie.d2h.far"}  # a stand-in belongs to no NUMA node
+ELSEWHERE = {"gemm.fp4", *SEVERAL, *FAR}  # what a single stand-in GPU cannot do
 REPO = Path(__file__).resolve().parents[2]
 pytestmark = [
     in_time,
@@ -52,7 +52,7 @@ pytestmark = [
 
 @pytest.fixture
 def run(driver: Path, products: str) -> Run:
-    """Return a function that measures on the stand-in driver, told by FAKE_ variables what to do."""
+    """Return a function that measures on the stand-in driver, controlled by FAKE_ variables."""
 
     def run_(
         *names: str, data: str = "random", gpus: tuple[int, ...] = (0,), sustain: float = 0.0, **fakes: str

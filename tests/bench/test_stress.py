@@ -1,4 +1,4 @@
-"""The load over most of the memory, on a stand-in driver: what it compares, what it finds, and how it ends."""
+"""The load on most of the memory, on a stand-in driver: what it compares, what it finds, and how it ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ standing_in = pytest.mark.skipif(
 
 @pytest.fixture
 def stress(driver: Path, products: str) -> Load:
-    """Return a function that loads the stand-in GPUs."""
+    """Return a function that puts load on the stand-in GPUs."""
 
     def stress_(seconds: float = 1.0, gpus: tuple[int, ...] = (0,), **fakes: str) -> BenchReport:
         return bench.stress(seconds, gpus=gpus, cublaslt=products, environ=surroundings(driver, **fakes))
@@ -63,7 +63,7 @@ def test_a_sound_gpu_passes_with_most_of_its_free_memory_compared(stress: Load) 
     assert seen
     assert seen.wrong_bits == 0
     assert not seen.operands_changed
-    assert seen.memory_gib * 1024 > 2.5  # of the six that there are, operands and workspace take three
+    assert seen.memory_gib * 1024 > 2.5  # operands and workspace take three of the six available
     assert seen.compared_gib == pytest.approx(seen.products * 256 * 512 * 2 / 2**30, abs=1e-3)
     assert seen.rounds > 1
     assert seen.patterns == seen.rounds
@@ -132,7 +132,7 @@ def test_a_product_that_is_wrong_from_the_first_is_a_failure(stress: Load) -> No
 def test_what_cannot_be_loaded_or_fails_under_load_is_told(
     stress: Load, fakes: dict[str, Any], verdict: Mark, says: str
 ) -> None:
-    (result,) = stress(10.0, **fakes).results  # it ends with the fault: a busy machine comes to it late
+    (result,) = stress(10.0, **fakes).results  # it ends with the fault, which a busy machine reaches late
     assert result.verdict is verdict, result
     assert says in result.why[0]
 

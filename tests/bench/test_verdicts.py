@@ -1,4 +1,4 @@
-"""What reasons do to a verdict: which figures are low, which are explained, and which nobody judges."""
+"""How reasons affect a verdict: which measurements are low, which are explained, and which are not judged."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_this_machine_gets_a_complete_report_and_no_error_for_having_no_gpu() ->
         pytest.skip("this machine has a GPU: the case without one is held by tests/hosts")
     assert (done.returncode, report["verdict"]["status"]) == (0, "no-gpu")
     assert [found for found in report["findings"] if found["severity"] == "error"] == []
-    assert seconds < 10  # its limit; how fast it is on a quiet machine, benchmarks tell
+    assert seconds < 10  # an upper limit; benchmarks measure how fast it is on a quiet machine
 
 
 def test_the_report_for_people_is_the_same_report() -> None:

@@ -1,4 +1,4 @@
-"""Several forms from one run: each goes where its -o says, at most one to standard output, and none costs another."""
+"""Several formats from one run: each goes where its -o says, at most one to standard output, each independently."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gpustack(*arguments: str | Path, folder: Path) -> subprocess.CompletedProces
 
 
 def asked(*typed: str) -> list[tuple[str, str | None]]:
-    """Return what is understood of these arguments: each form with its file."""
+    """Return how these arguments are understood: each format with its file."""
     found: list[Place] = []
     own = typer.Typer()
 
@@ -197,7 +197,7 @@ def test_a_pasted_file_is_the_place_of_what_was_found_in_it(tmp_path: Path) -> N
     outside = tmp_path / "elsewhere"
     outside.mkdir()
     done = gpustack("doctor", "--from", str(tmp_path / "issue.txt"), "--format", "github", folder=outside)
-    assert "::error file=issue.txt,title=" in done.stdout  # the folders above may name who works there
+    assert "::error file=issue.txt,title=" in done.stdout  # the parent folders may contain a user name
 
 
 def test_forms_that_say_utf_8_are_utf_8_whatever_the_locale_says(tmp_path: Path) -> None:

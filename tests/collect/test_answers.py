@@ -1,4 +1,4 @@
-"""Whatever a probe answers becomes facts; what is malformed is a failed probe, never a crash."""
+"""Any answer of a probe becomes facts; a malformed one is a failed probe, never a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Pythons are examined, and what of our environment they get to see."""
+"""Which Pythons are examined, and which parts of our environment they can see."""
 
 from __future__ import annotations
 

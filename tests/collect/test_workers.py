@@ -1,4 +1,4 @@
-"""Children that crash, hang, print garbage, or cannot be ended: each costs its own answer and no other."""
+"""Children that crash, hang, print garbage, or cannot be killed: each loses its own answer and no other."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def system(name: str, do: str | None = None, seconds: float = 5.0) -> System:
 def run(
     tmp_path: Path, *groups: tuple[System, ...], door: Door | None = None, seconds: float = 8.0, end: str = ""
 ) -> tuple[dict[str, Reply], float]:
-    """Return the replies by id, and how long all of it took."""
+    """Return the replies by id, and how long all of them took."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(end=end))
     tasks = [Task(argv=(sys.executable, "-I", "-S", str(program)), environ={}, systems=group) for group in groups]
@@ -128,7 +128,7 @@ def test_a_hang_that_ignores_the_terminal_and_has_children_of_its_own_leaves_non
 
 
 class Refusing(Door):
-    """A door through which nothing can be killed, as if the child sat in uninterruptible sleep."""
+    """A subprocess starter that cannot kill anything, as if the child were in uninterruptible sleep."""
 
     def __init__(self) -> None:
         self.children: list[subprocess.Popen[bytes]] = []
@@ -305,7 +305,7 @@ def test_probes_run_as_compiled_by_an_installer_or_else_from_their_source_and_no
     if kept != "none":
         compiled = Path(py_compile.compile(str(probe), doraise=True) or "")
         taken = probe.stat()
-        probe.write_text("def probe(host): return {'version': 'two'}\n")  # as long as before
+        probe.write_text("def probe(host): return {'version': 'two'}\n")  # the same length as before
         os.utime(probe, ns=(0, 0) if kept == "old" else (taken.st_atime_ns, taken.st_mtime_ns))
         if kept == "damaged":
             compiled.write_bytes(compiled.read_bytes()[:16] + b"\xff" * 40)

@@ -1,4 +1,4 @@
-"""What changed between two machines: versions, copies, GPUs, variables; and the finding that comes of it."""
+"""What changed between two machines: versions, copies, GPUs, variables; and the finding that results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def between(before: Facts, after: Facts) -> Difference:
 
 
 def only(found: Difference, component: str, what: str = "version") -> Changed:
-    """Return the one change of this kind."""
+    """Return the only change of this kind."""
     (one,) = [one for one in found.changes if (one.component, one.what) == (component, what)]
     return one
 

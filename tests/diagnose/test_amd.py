@@ -1,4 +1,4 @@
-"""AMD machines that were examined: what is well, what is a fault, and what follows from what."""
+"""AMD machines as examined: what is healthy, what is a fault, and what follows from what."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BRIDGE = {"pci": "0000:02:00.0", "speed": 16.0, "width": 16, "max_speed": 16.0, 
 
 
 def card(gfx: str | None = "gfx1100", at: str = PCI, *, kfd: bool = True, **facts: object) -> dict[str, object]:
-    """Return one AMD GPU in good health, as the kernel tells of it."""
+    """Return one AMD GPU in good health, as the kernel reports it."""
     common = {"key": at, "pci": at, "gfx": gfx, "kfd": kfd, "integrated": False, "driver": "amdgpu"}
     return {**common, "render": "/dev/dri/renderD128", "name": "Radeon", "ras": {}, "temperature": {}, **facts}
 
@@ -48,7 +48,7 @@ def node(path: str, *, open_: bool = True, exists: bool = True) -> dict[str, obj
 
 
 def module(*, open_: bool = True, version: str | None = None, **facts: object) -> Component:
-    """Return the kernel's amdgpu, loaded, its nodes open to this login."""
+    """Return the kernel's amdgpu, loaded, with its nodes accessible to this login."""
     nodes = [node("/dev/kfd", open_=open_), node("/dev/dri/renderD128", open_=open_)]
     login = {"root": False, "gids": [1000], "groups": ["render"] if open_ else [], "account_groups": []}
     common = {"loaded": True, "version_loaded": version, "kfd": True, "blacklisted": [], "login": login, "nodes": nodes}
@@ -68,7 +68,7 @@ def amd(*others: Component, gpus: Iterable[dict[str, object]] = ()) -> Facts:
 
 @pytest.mark.parametrize("build", [jax("cuda12"), onnxruntime("cuda", cuda="12.4"), torch()])
 def test_a_build_for_cuda_is_never_said_to_work_on_a_card_of_amd(build: Component) -> None:
-    """That no contract speaks against it is no proof: the doctor says that it works only where one speaks for it."""
+    """The absence of a broken contract proves nothing: the doctor says that it works only where a contract says so."""
     assert report(amd(build)).verdict.works[build.id] is not True
 
 

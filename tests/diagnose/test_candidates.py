@@ -1,4 +1,4 @@
-"""Likely causes: whenever something was recognised and nothing is certain; never of a machine that is well."""
+"""Likely causes: listed whenever something was recognised but nothing is certain; never for a healthy machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several probes saw of one GPU stands together in the report."""
+"""What several probes report about one GPU is shown together in the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The map of the stack: every system that is known, in its order, each with what is known of it here."""
+"""The map of the stack: every known system, in its order, each with what is known about it on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no fault because it was chosen, is over, or is another's; and faults that are told in ordinary words."""
+"""What is not a fault because it was chosen, is over, or concerns another machine; and faults in everyday words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about libraries that are not the ones a framework was built with, and files that two wheels have written."""
+"""Rules about libraries that a framework was not built with, and files written by two wheels."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_several_libraries_of_one_toolkit_are_one_finding() -> None:
 
 
 def linked(lacking: list[str], step: str = "LD_LIBRARY_PATH", **more: object) -> Component:
-    """Return a PyTorch whose libcusparse finds a linker that lacks these names."""
+    """Return a PyTorch whose libcusparse finds an nvJitLink that lacks these names."""
     path = f"{TOOLKIT}/libnvJitLink.so.12"
     linker = {"by": "/v/libcusparse.so.12", "path": path, "newest": "12.2", "wanted": lacking, "lacking": lacking}
     looked = {

@@ -1,4 +1,4 @@
-"""What people paste of packages and libraries that stand in each other's way, and the one cause that is named."""
+"""Pasted text about packages and libraries that conflict, and the one cause that is named."""
 
 from __future__ import annotations
 

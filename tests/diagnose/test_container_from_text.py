@@ -1,4 +1,4 @@
-"""What people paste of containers without a GPU, and the one cause that must come of it."""
+"""Pasted text about containers without a GPU, and the one cause that must result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contracts that the doctor draws beside the driver's: toolkits, libraries, Python, and what PyTorch carries."""
+"""The contracts the doctor draws beside the driver's: toolkits, libraries, Python, and what PyTorch carries."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_tensorflow_has_contracts_with_driver_gpu_and_python() -> None:
     copy = seen("tensorflow", {"version": "2.17.1", "environment": PYTHON})
     facts = on("535.183.01", 12020, copy, python("3.13.1"), cc="12.0")
     assert status(facts, "tensorflow", "nvidia-driver") is Kept.LIMITED
-    # PTX made by CUDA 12.3 is newer than what a driver of 12.2 can compile
+    # PTX made by CUDA 12.3 is newer than what a driver that supports 12.2 can compile
     assert status(facts, "tensorflow", "gpu") is Kept.BROKEN
     assert status(on("550.54.15", 12040, copy, cc="12.0"), "tensorflow", "gpu") is Kept.LIMITED
     assert status(facts, "tensorflow", "python", "python") is Kept.UNKNOWN

@@ -1,4 +1,4 @@
-"""Rules about the driver's libraries, its start, containers and the environment."""
+"""Rules about the driver's libraries, its initialisation, containers and the environment."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_fabric_that_is_not_ready_is_the_root() -> None:
     assert roots(healthy(libcuda(init=802))) == ("fabric-manager-not-running",)
     waiting = seen("gpu", gpu(fabric={"state": "in-progress"}))
     assert "fabric-manager-not-running" in ids(healthy(waiting, libcuda(init=3)))
-    assert ids(healthy(waiting)) == set()  # one GPU alone that works has nobody to reach
+    assert ids(healthy(waiting)) == set()  # a single working GPU has no peer to reach
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def bare(container: str = "docker") -> Facts:
     ],
 )
 def test_a_container_without_the_gpu_of_its_machine(container: str, words: list[str]) -> None:
-    """How GPUs get into it, for what runs it: a command that shows it on the machine, and a CI job's own option."""
+    """How a container gets its GPUs, depending on what runs it: a command that shows it, and a CI job's own option."""
     finding = found(bare(container), "container-no-gpus-flag")
     assert finding is not None
     assert finding.fix is not None

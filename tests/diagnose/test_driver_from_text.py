@@ -1,4 +1,4 @@
-"""What people paste of drivers that do not go with a build, an image or their own parts, and the one cause of it."""
+"""Pasted text about drivers that do not match a build, an image or their own parts, and the one cause of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of module, driver and hardware that people tell in their own words, named; and what is no fault, not named."""
+"""Faults of module, driver and hardware described in users' own words are named; what is not a fault is not."""
 
 from __future__ import annotations
 

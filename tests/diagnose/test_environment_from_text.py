@@ -1,4 +1,4 @@
-"""What people paste of permissions, variables, MIG, WSL and paths, and the one cause that must come of it."""
+"""Pasted text about permissions, variables, MIG, WSL and paths, and the one cause that must result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Xids that follow from one another are one fault, counted, of this start of the machine; programs' own are none."""
+"""Xids that follow from one another are one fault, counted since boot; those caused by programs are not faults."""
 
 from __future__ import annotations
 

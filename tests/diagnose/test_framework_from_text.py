@@ -1,4 +1,4 @@
-"""What is said of frameworks and wheels in pasted text, and which cause the doctor names for it."""
+"""Pasted text about frameworks and wheels, and the cause that the doctor names for it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def roots(*texts: str) -> tuple[str, ...]:
 
 
 def told(*texts: str) -> str:
-    """Return all that the doctor says of the first cause, as JSON."""
+    """Return everything that the doctor says about the first cause, as JSON."""
     found = report(*texts)
     first = found.verdict.root_keys[0]
     findings = json.loads(render(found))["findings"]
@@ -220,8 +220,8 @@ def test_jax_and_its_plugin_of_other_releases_are_named(text: str, mentions: tup
         ("torch==2.7.1\nnvidia-cudnn-cu12==9.1.0.70", "torch 2.7.1 requires nvidia-cudnn-cu12 ==9.5.1.17"),
         ("numba==0.61.0\nnumpy==2.1.3", None),
         ("vllm==0.9.2\ntorch==2.7.0", None),
-        ("vllm==0.2.7\ntorch==2.1.0", None),  # the last number alone: whether it hurts, a list does not tell
-        ("bitsandbytes==0.46.0\ntorch==1.0.0", None),  # nobody read what that release requires
+        ("vllm==0.2.7\ntorch==2.1.0", None),  # only the last number differs: a list does not show whether that matters
+        ("bitsandbytes==0.46.0\ntorch==1.0.0", None),  # the matrix has no requirements of that release
         ("numba==99.0\nnumpy==2.2.0", None),
     ],
 )

@@ -1,4 +1,4 @@
-"""Rules about frameworks: builds that use no GPU, wheels that clash, and what came of running them."""
+"""Rules about frameworks: builds that use no GPU, wheels that clash, and the results of running them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_onnxruntime_for_the_cpu_is_a_remark_beside_another_unless_one_infers() 
     assert alone is not None
     assert alone.severity is Severity.WARNING
     assert alone.fix is not None
-    assert alone.fix.commands[-1].endswith('pip install "onnxruntime-gpu==1.30.*"')  # in the minor that is here
+    assert alone.fix.commands[-1].endswith('pip install "onnxruntime-gpu==1.30.*"')  # of the installed minor version
 
 
 def test_a_cpu_build_is_no_fault_where_there_is_no_gpu_or_cuda_does_not_start() -> None:

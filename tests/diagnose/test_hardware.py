@@ -1,4 +1,4 @@
-"""Rules about the GPU itself: faults, heat, links, and what could not be examined."""
+"""Rules about the GPU itself: faults, heat, links, and what could not be checked."""
 
 from __future__ import annotations
 

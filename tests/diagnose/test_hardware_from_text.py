@@ -1,4 +1,4 @@
-"""Faults of GPUs and of the machine, named from what people paste and say: the true cause is the first root."""
+"""Faults of GPUs and of the machine, named from what people paste and write: the true cause is the first root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults planted in recorded machines: each is told with its GPU and its fact, and the machines themselves are well."""
+"""Faults planted in recorded machines: each is reported with its GPU and its fact; unchanged machines are healthy."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from tests.wide import one_of, wide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What NVIDIA asks for that is no fault of the machine, or that other Xids and words say.
+# What NVIDIA recommends for what is no fault of the machine, or is covered by other Xids and words.
 PASSED = {*("IGNORE", "RESTART_APP", "CONTACT_SUPPORT", "XID_154"), *(f"WORKFLOW_XID_{code}" for code in (13, 31, 45))}
-RECORDED = 63  # says that a repair of the memory was noted, which the GPU's own facts weigh
-CONTAINED = 94  # asks for a new program alone, and is an ECC error
+RECORDED = 63  # records a memory repair, which is judged by the GPU's own facts
+CONTAINED = 94  # only requires restarting the program, and is an ECC error
 KINDS = {"state", "limit", "alike", "count", "event"}
 MACHINES = {"two": recorded(), "eight": eight()}
 GRAVE = {Severity.ERROR, Severity.WARNING}
@@ -102,7 +102,7 @@ def test_the_machine_of_eight_that_faults_are_planted_in_is_healthy() -> None:
 
 
 def test_every_row_is_broken_by_a_planted_fault() -> None:
-    """When this fails: a new row of health.toml wants a fault in faults.py."""
+    """When this fails: a new row of health.toml needs a fault in faults.py."""
     broken = set()
     for fault in FAULTS:
         said = copy.deepcopy(MACHINES["two"])
@@ -145,7 +145,7 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
     size = draw(st.sampled_from([2, 8]))
     said = recorded() if size == 2 else eight()
     for fault in draw(st.lists(st.sampled_from(FAULTS), min_size=1, max_size=6, unique_by=lambda one: one.finding)):
-        with suppress(LookupError, AttributeError, TypeError, ValueError):  # another fault has changed the place
+        with suppress(LookupError, AttributeError, TypeError, ValueError):  # another fault has changed the same place
             fault.plant(said, draw(st.integers(0, size - 1)))
     return said
 

@@ -1,4 +1,4 @@
-"""What a person names side by side is judged as the same question would be; likely at most, and never on a guess."""
+"""Things that a person mentions together are judged like the same question; "likely" at most, and never on a guess."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_may_never_meet_is_not_judged(words: str) -> None:
 
 
 def test_a_name_that_is_no_text_costs_no_answer() -> None:
-    """A snapshot of someone else's may hold anything where a name belongs."""
+    """A snapshot from someone else may contain anything where a name belongs."""
     copies = seen("kernel-headers", {"key": "0"}, {"key": "1"})
     named = replace(copies, instances=tuple(replace(one, facts={"name": {}}) for one in copies.instances))
     assert judge(replace(machine(named), taken=""), MATRIX).verdict.root_causes == ()

@@ -1,4 +1,4 @@
-"""Intel's GPUs judged from facts: what is wrong with a card, and what is no fault of a GPU in a processor."""
+"""Intel's GPUs judged from facts: what is wrong with a card, and what is not a fault in an integrated GPU."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ XPU = {
 
 
 def card(at: str = CARD, device: str = "0x56a0", **facts: object) -> dict[str, object]:
-    """Return one Intel GPU as the probe tells of it."""
+    """Return one Intel GPU as the probe reports it."""
     common = {"key": at, "pci": at, "device_id": device, "driver": "i915", "integrated": at == INSIDE, "nodes": [NODE]}
     return {**common, "link": None, "clocks": [], **facts}
 
@@ -55,7 +55,7 @@ def bus(at: str = CARD, device: str = "0x56a0", **facts: object) -> dict[str, ob
 
 
 def arc(*more: Component, **facts: object) -> Facts:
-    """Return a machine whose only GPU is an Arc A770, well but for what is told."""
+    """Return a machine whose only GPU is an Arc A770, healthy except for what is given."""
     parts = (
         seen("pci-display", bus()),
         seen("intel-gpu", {**card(), **facts}),
@@ -111,7 +111,7 @@ def test_what_is_there_but_lists_nothing_is_not_called_missing() -> None:
 
 
 def drop_runtime() -> Component:
-    """Return a runtime that nobody could look at."""
+    """Return a runtime that could not be checked."""
     return seen("intel-compute-runtime", status="unknown", reason="no time")
 
 
@@ -245,7 +245,7 @@ def test_a_node_that_nobody_asked_about_is_not_shut() -> None:
         assert ("user-not-in-render-group" in ids(facts)) is told
 
 
-# Drivers that are registered and not there.
+# Drivers that are registered but missing.
 
 
 def icds(component: str, *rows: Mapping[str, object], **facts: object) -> Facts:

@@ -1,4 +1,4 @@
-"""The judge: one verdict, causes before consequences, and the same answer to the same facts."""
+"""The judge: one verdict, causes before consequences, and the same result for the same facts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.build import (
 )
 from tests.policy.checked import LOW
 
-FAILED = engine.failed  # tests are ended by it otherwise (conftest.py)
+FAILED = engine.failed  # which otherwise fails tests (conftest.py)
 RAN = {"ran": True, "ok": True, "device": "cuda:0"}
 
 
@@ -279,7 +279,7 @@ CPU = {"version": "2.11.0+cpu", "build": "cpu", "accelerator": "cpu"}
 
 
 def two(facts: Facts, mine: Mapping[str, object], other: Mapping[str, object], kind: str = "venv") -> Facts:
-    """Return the machine with a chosen Python and one that was found, each with its own PyTorch."""
+    """Return the machine with the selected Python and one that was discovered, each with its own PyTorch."""
     copies = [{**copy, "environment": python} for copy, python in ((mine, PYTHON), (other, OTHER)) if copy]
     found = Environment(python=OTHER, kind=kind, prefix="/home/u/other", found=True)
     environments = (Environment(python=PYTHON, kind="venv"), found)

@@ -1,4 +1,4 @@
-"""Faults of the kernel and its modules, named from what people paste and say: the true cause is the first root."""
+"""Faults of the kernel and its modules, named from what people paste and write: the true cause is the first root."""
 
 from __future__ import annotations
 

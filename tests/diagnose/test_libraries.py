@@ -1,4 +1,4 @@
-"""Rules about copies of libraries and about cuda-python: which one counts, and what does not go together."""
+"""Rules about copies of libraries and about cuda-python: which copy is loaded, and which versions are incompatible."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_cudnn_of_an_unread_version_is_told_as_such() -> None:
         ("8.9.7", Severity.ERROR),
         ("9.20.0", Severity.WARNING),
         ("9.19.0", None),
-        (None, Severity.ERROR),  # then the name of its file says it
+        (None, Severity.ERROR),  # then the file's name shows it
     ],
 )
 def test_another_cudnn_before_the_frameworks_own(version: str | None, severity: Severity | None) -> None:

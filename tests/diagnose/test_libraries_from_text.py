@@ -1,4 +1,4 @@
-"""What people paste of missing, foreign and mixed libraries, and the one cause that must come of it."""
+"""Pasted text about missing, foreign and mixed libraries, and the one cause that must result."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NVCC_124 = "Cuda compilation tools, release 12.4, V12.4.131"
 
 
 def told(text: str) -> Report:
-    """Return what is said of a pasted text."""
+    """Return the report on a pasted text."""
     return judge(load(["-"], io.BytesIO(text.encode()), MATRIX), MATRIX)
 
 
 def words(text: str, slug: str) -> str:
-    """Return what the finding says, its fix included; it must be the only root."""
+    """Return the finding's text, its fix included; it must be the only root."""
     report = told(text)
     assert report.verdict.root_causes == (slug,)
     (one,) = [finding for finding in report.findings if finding.id == slug]

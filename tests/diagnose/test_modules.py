@@ -1,4 +1,4 @@
-"""Rules about the kernel module: what keeps it out, and who holds the GPU in its place."""
+"""Rules about the kernel module: what prevents it from loading, and what else holds the GPU."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEADERS = {"version": "6.8.0-50-generic", "path": "/usr/src/linux-headers-6.8.0-
 
 
 def out(*others: Component, holder: str | None = None, device: str = "0x2684") -> Facts:
-    """Return a machine whose driver is installed and whose module is not in memory."""
+    """Return a machine whose driver is installed but whose module is not loaded."""
     bare = (seen("pci-display", pci(holder, device)), module(None), uvm(None), NOT_LOADED, libcuda(init=100))
     return merged(healthy(torch()), *bare, seen("gpu"), *others)
 
@@ -267,7 +267,7 @@ def test_a_module_of_another_kernel_is_the_root() -> None:
 
 
 def unlisted(device: str, release: str, flavour: str, count: int = 0) -> Facts:
-    """Return a machine whose driver is loaded and does not list its one GPU."""
+    """Return a machine whose driver is loaded but does not list its one GPU."""
     parts = (seen("pci-display", pci(device=device)), module(release, release, flavour=flavour), driver(release))
     loaded = uvm(release), nvml(release, count=count), libcuda(release=release, init=100), seen("gpu")
     return healthy(torch(), *parts, *loaded)

@@ -1,4 +1,4 @@
-"""Faults in sentences and short answers: what is first where two would do, what is over, and what people quote."""
+"""Faults in sentences and short answers: which of two comes first, what is over, and what people quote."""
 
 from __future__ import annotations
 

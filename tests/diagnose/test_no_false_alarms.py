@@ -1,4 +1,4 @@
-"""What looks like a fault and is none: told live and pasted, nobody is blamed for it."""
+"""What looks like a fault but is not: found live or pasted, nothing is blamed for it."""
 
 from __future__ import annotations
 

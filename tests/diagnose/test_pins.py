@@ -1,4 +1,4 @@
-"""What packages of the stack require of each other, judged; and extensions that miss a name of torch."""
+"""What packages of the stack require of each other, judged; and extensions that need a name missing from torch."""
 
 from __future__ import annotations
 

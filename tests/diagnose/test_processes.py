@@ -1,4 +1,4 @@
-"""What is said of processes on the GPU: nothing of one that merely uses it, and what to do with one that cannot end."""
+"""What is reported of processes on the GPU: nothing of one that merely uses it, and what to do about a stuck one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DELETED, STUCK = "process-on-deleted-driver", "gpu-process-stuck"
 
 
 def process(pid: int = 70, **facts: object) -> dict[str, object]:
-    """Return a training script on the GPU, as its probe tells of it."""
+    """Return a training script on the GPU, as its probe reports it."""
     common = {
         "key": f"pid {pid}",
         "pid": pid,

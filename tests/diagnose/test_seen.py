@@ -1,4 +1,4 @@
-"""What a machine is, in the terms of the rules: where a careless reading would blame or acquit the wrong part."""
+"""What a machine is, in the terms of the rules: where a careless reading would blame or clear the wrong part."""
 
 from __future__ import annotations
 

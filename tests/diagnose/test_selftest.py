@@ -1,4 +1,4 @@
-"""The self-test: all holds here, each rule has facts of its own, and what is broken is told."""
+"""The self-test: everything passes here, each rule has facts of its own, and what is broken is reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_all_holds_here_in_time_and_leaves_nothing(tmp_path: Path) -> None:
     assert ran.code == 0, ran.out
     validator("selftest").validate(ran.report)
     assert ran.report["held"] is True
-    assert ran.report["seconds"] < 30  # one on a machine at rest
+    assert ran.report["seconds"] < 30  # one on an idle machine
     assert {one["name"] for one in ran.report["proofs"]} == {*rulebook.ids(), *selftest.SICK}
     assert list(tmp_path.iterdir()) == []
     assert command.left(ran.mark) == []

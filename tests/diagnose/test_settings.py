@@ -1,4 +1,4 @@
-"""Rules about limits and settings: a word only where they hurt, and a warning only where harm is seen or sure."""
+"""Rules about limits and settings: mentioned only where they matter, a warning only where harm is seen or certain."""
 
 from __future__ import annotations
 

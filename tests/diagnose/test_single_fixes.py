@@ -1,4 +1,4 @@
-"""Fixes that were wrong once, each in its own case: what they must name, and what they must leave alone."""
+"""Fixes that were wrong once, each in its own case: what they must name, and what they must not touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers can do on the GPUs here, and what compilers and exporters have of what they need."""
+"""What servers can do on the GPUs here, and whether compilers and exporters have what they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds and libraries in short words and in newer texts of programs, and which cause the doctor names for them."""
+"""Builds and libraries in short words and in newer program output, and the cause that the doctor names for each."""
 
 from __future__ import annotations
 

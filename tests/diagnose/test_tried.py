@@ -1,4 +1,4 @@
-"""Rules about what was tried beside the frameworks: who failed, how much that weighs, and what is behind it."""
+"""Rules about trials of libraries beside the frameworks: which failed, how serious that is, and its cause."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMPILERS = {"triton", "torch-compile", "torchscript"}
 
 
 def ran(component: str, exercise: dict[str, object], version: str = "1.2.0", **facts: object) -> Component:
-    """Return a component that was tried in the chosen Python."""
+    """Return a component that was tried in the selected Python."""
     layer = Layer.COMPILER if component in COMPILERS else Layer.LIBRARY if component == "cupy" else Layer.RUNTIME
     copy = {"key": component, "version": version, "environment": PYTHON, "exercise": exercise, **facts}
     return replace(seen(component, copy), layer=layer)
@@ -147,7 +147,7 @@ def test_what_it_says_is_read_like_a_pasted_text_and_names_the_cause() -> None:
     facts = healthy(torch(exercise=RAN), ran("cupy", failing(f"ImportError: {MISSING}", "import", words=MISSING)))
     cause = found(facts, "cuda-runtime-missing")
     assert cause is not None
-    assert cause.severity is Severity.WARNING  # no framework rests on cupy
+    assert cause.severity is Severity.WARNING  # no framework depends on cupy
     assert "libcudart.so.13" in cause.title
     consequence = finding_of(facts, "cupy")
     assert consequence is not None

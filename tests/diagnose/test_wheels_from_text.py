@@ -1,4 +1,4 @@
-"""What is said of compiled extensions, GPUs too old, Pythons and glibc in pasted text, and the cause that is named."""
+"""Pasted text about compiled extensions, GPUs too old, Pythons and glibc, and the cause that is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in wider words: what people tell of a module, a wheel, a container or the firmware, and what is no fault."""
+"""Faults in other words: what people write about a module, a wheel, a container or firmware; and what is no fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people say in few words of containers, permissions, variables and WSL, and the one cause of it."""
+"""What people write in few words about containers, permissions, variables and WSL, and the one cause of it."""
 
 from __future__ import annotations
 

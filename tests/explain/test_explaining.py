@@ -1,4 +1,4 @@
-"""What words mean: names however they are spelt, numbers, pasted lines, and an honest answer where nothing is known."""
+"""What words mean: names in any spelling, numbers, pasted lines, and an honest answer where nothing is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of the machine that hang, are no programs or print nonsense: their component goes without what they know."""
+"""Commands that hang, are no programs or print nonsense: their component lacks only what they would report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = in_time
 
-COMMANDS = ("nvidia-persistenced", "nv-fabricmanager", "nvidia-ctk", "icpx")  # that are asked wherever they are
+COMMANDS = ("nvidia-persistenced", "nv-fabricmanager", "nvidia-ctk", "icpx")  # which are run on any machine
 
 
 def test_commands_that_are_sick_fail_nothing(shop: Shop, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_commands_that_are_sick_fail_nothing(shop: Shop, tmp_path: Path) -> None
 
 
 class Slow(ToldHost):
-    """A machine whose every command takes too long."""
+    """A machine on which every command times out."""
 
     def run(self, *argv: str, seconds: float | None = None) -> dict[str, object] | None:  # noqa: ARG002 - too long for any
         self.log.append(("run", " ".join(argv), "no answer"))

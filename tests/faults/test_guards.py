@@ -1,4 +1,4 @@
-"""Each guard that the table rests on is taken away, one at a time, and its rows are seen to fail without it."""
+"""Each guard that the table relies on is removed, one at a time, and its rows must fail without it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _never_again(start: object) -> object:
 
 
 def _together(shop: Shop, folder: Path) -> Facts:
-    """Return the facts of a machine whose libcuda crashes, all probes being asked in one process."""
+    """Return the facts of a machine whose libcuda crashes, all probes running in one process."""
     environ = machine.planted(shop, folder, [NAMED["segv-cuInit-libcuda"]])
     systems = [
         replace(one, alone=False, group="", target=False)

@@ -1,4 +1,4 @@
-"""With few rights and in poor places: still a report, which says what could not be seen and why."""
+"""With few permissions and in poor conditions: still a report, which says what was not checked and why."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.leaving import leave_out
 if TYPE_CHECKING:
     from tests.faults.machine import Shop
 
-RECORDED = f"--from {EXAMPLES / 'driver-too-old.json'}"  # where it is the output that is poor, not the machine
+RECORDED = f"--from {EXAMPLES / 'driver-too-old.json'}"  # where the output is poor, not the machine
 NOBODY = 65534
 FULL = Path("/dev/full")
 
 
 @pytest.fixture(scope="module")
 def environ(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of a machine that is well."""
+    """Return the environment of a healthy machine."""
     return machine.planted(shop, tmp_path_factory.mktemp("machine"), ())
 
 
@@ -58,7 +58,7 @@ def test_root_without_its_powers_is_told_what_is_denied(environ: dict[str, str],
 
 
 def _python(before: str, environ: dict[str, str], **more: Any) -> command.Ran:  # noqa: ANN401 - what run takes
-    """Run the command in a Python that does this first."""
+    """Run the command in a Python that executes this first."""
     argv = [sys.executable, "-c", f"{before}runpy.run_module('gpustack', run_name='__main__')", *DOCTOR]
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False, **more)
     return command.Ran(code=done.returncode, out=done.stdout, err=done.stderr, seconds=0, mark="")

@@ -1,4 +1,4 @@
-"""Collecting: a node that hangs, dies, prints garbage, has no disk or another gpustack costs its own answer alone."""
+"""A node that hangs, dies, prints garbage, has a full disk or another gpustack loses its own answer only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpustack.matrix import Matrix
 from gpustack.model.fleet import fold
 from tests.integrations.test_pods import breaches
 
-# A stand-in for a launcher: what each node does when it is asked.
+# A stand-in for a launcher: what each node does when it is queried.
 LAUNCHER = """#!{python}
 import json, os, sys, time
 node, words = sys.argv[1], sys.argv[2:]

@@ -1,4 +1,4 @@
-"""Pairs: who makes them slow is found in three rounds and one that confirms, by simulation; and nobody else."""
+"""Pairs: the slow nodes are found in three rounds plus one to confirm, in simulation; and no others."""
 
 from __future__ import annotations
 

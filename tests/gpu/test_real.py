@@ -1,4 +1,4 @@
-"""What needs a real NVIDIA GPU: ranges and relations, not numbers. Run with ``pytest -m gpu``."""
+"""Tests that need a real NVIDIA GPU: ranges and relations, not numbers. Run with ``pytest -m gpu``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(180)]
-INSTALLED = Path(sys.executable).parent / "gpustack"  # never that of the folder we stand in, if there is another
+INSTALLED = Path(sys.executable).parent / "gpustack"  # never that of the current folder, if there is another
 COMMAND = [str(INSTALLED)] if INSTALLED.exists() else [sys.executable, "-m", "gpustack"]
 HEALTHY = {"healthy", "degraded"}
 

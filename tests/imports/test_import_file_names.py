@@ -1,4 +1,4 @@
-"""What names of wheels, folders and images tell of a machine, and which of them are only spoken of."""
+"""What names of wheels, folders and images reveal about a machine, and which of them are only mentioned."""
 
 from __future__ import annotations
 

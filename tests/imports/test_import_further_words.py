@@ -1,4 +1,4 @@
-"""Facts in further forms: what conda wrote down, bare answers of a Python, other machines, and what is left unsaid."""
+"""Facts in other forms: conda's records, bare output of a Python, other machines, and what is left unsaid."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_folder_is_the_files_in_it(tmp_path: Path) -> None:
     assert loaded([str(tmp_path)]).components == loaded(paths).components
 
 
-OUTSIDE = "torch==9.9.9+cu999\n"  # what lies outside of the folder, as a file that would be understood
+OUTSIDE = "torch==9.9.9+cu999\n"  # what lies outside the folder, as a file that would be understood
 
 
 def test_links_lead_to_other_files_of_the_folder_and_never_out_of_it(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_file_or_folder_swapped_for_a_link_while_it_is_read_leads_nowhere(tmp_
     answers = set()
     with swapping(folder / "pip.txt", tmp_path / "to-secret"), swapping(folder / "deep", tmp_path / "to-out"):
         for _ in range(2000):
-            with suppress(InputError):  # all of it was somewhere else
+            with suppress(InputError):  # all of it was elsewhere
                 answers |= {held for _, held in deadline.contents(folder, 1000) if isinstance(held, bytes)}
     assert answers == {PIP.encode()}
 

@@ -1,4 +1,4 @@
-"""What this program wrote, pasted back: a report is not read as words, a snapshot in a text is a snapshot."""
+"""This program's own output, pasted back: a report is not read as prose, a snapshot in a text is a snapshot."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def judged(said: str) -> Report:
 
 
 def blamed(pasted: str) -> tuple[tuple[str, ...], str]:
-    """Return the first root cause of what is pasted, and why it was refused."""
+    """Return the first root cause of a pasted text, and why it was refused."""
     try:
         return judge(given(pasted.encode()), MATRIX).verdict.root_causes[:1], ""
     except InputError as error:

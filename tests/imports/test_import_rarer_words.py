@@ -1,4 +1,4 @@
-"""Facts in rarer forms: bars, check lists, commands that were typed, what pip has already, tables of a dictionary."""
+"""Facts in rarer forms: progress bars, check lists, typed commands, what pip already has, tables of a dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of another machine, or denied, is none of this one; and facts that words tell in further forms."""
+"""What is said about another machine, or denied, does not apply to this one; and facts in other wordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people tell in their own words, and what of their words is not about this machine."""
+"""What people write in their own words, and which of it is not about this machine."""
 
 from __future__ import annotations
 

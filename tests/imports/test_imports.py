@@ -1,4 +1,4 @@
-"""What ``--from`` is given is recognised by its content, and refused where it cannot be read."""
+"""Input of ``--from`` is recognised by its content, and refused where it cannot be read."""
 
 from __future__ import annotations
 

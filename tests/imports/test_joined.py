@@ -1,4 +1,4 @@
-"""Facts of different places in a text are judged together; what only names them without a fault stays unblamed."""
+"""Facts from different places in a text are judged together; what is merely named, without a fault, is not blamed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in text: found wherever they stand, each once, in the order of the text, and cheaply in large ones."""
+"""Messages in text: found wherever they are, each once, in the order of the text, and cheaply in large ones."""
 
 from __future__ import annotations
 

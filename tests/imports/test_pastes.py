@@ -1,4 +1,4 @@
-"""Texts as people paste them (``pastes.toml``): short, in words, over several lines, and well."""
+"""Texts as people paste them (``pastes.toml``): short, in words, over several lines, and from healthy machines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SICK = {
     "codes": 43,
     "states": 38,
     "lexicon": 20,
-}  # how many of each kind yield their finding first, at the least
+}  # how many of each kind must at least yield their finding first
 
 
 @cache
@@ -144,7 +144,7 @@ def root(*texts: str) -> tuple[str | None, str]:
 
 
 def test_a_server_that_a_command_installs_is_held_against_a_driver_in_prose() -> None:
-    """What the release requires comes from the matrix, not from the text."""
+    """The release's requirements come from the matrix, not from the text."""
     found = root("$ pip install vllm==0.7.3", "The node still runs driver 510.85.02, one A40.")
     assert found[0] == "driver-too-old-for-cuda-build"
     assert "2.5.1" in found[1]

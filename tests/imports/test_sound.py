@@ -1,4 +1,4 @@
-"""Texts that show a GPU at work are answered `healthy`; what is beside them may be an error of the user's own."""
+"""Texts that show a GPU at work are judged `healthy`; whatever else is in them may be a mistake in the user's code."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ IGNORED = (
     [("", ()), ("KeyError: 'x'", ()), ("GeForce RTX 3060, driver 531.14", ("tf-cannot-dlopen",)), ("CUDA 10.2", (1,))],
 )
 def test_a_runtime_that_tensorflow_does_not_need_is_no_fault(beside: str, faults: tuple[str, ...]) -> None:
-    """It says so itself; where a GPU or a toolkit is named, someone wants to use it."""
+    """The text itself says so; where a GPU or a toolkit is named, the author wants to use it."""
     assert bool(judge(read(IGNORED + beside), MATRIX).verdict.root_causes) == bool(faults)
 
 

@@ -1,4 +1,4 @@
-"""How facts of texts were learnt: printed, implied by a message or stated. The stronger wins; conflicts are shown."""
+"""How facts in texts were learnt: printed, implied by a message or stated. The stronger wins; conflicts are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pytest plugin in a pytest of its own: it skips, it fails with the diagnosis, and it looks only when it must."""
+"""The pytest plugin in a pytest of its own: it skips, it fails with the diagnosis, and it probes only when needed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_{number}():
 
 
 def run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest with our plugin alone, from an empty folder."""
+    """Run pytest with our plugin only, from an empty folder."""
     command = [sys.executable, "-m", "pytest", "-p", "gpustack.pytest_plugin", "-p", "no:cacheprovider", "-rs", "-v"]
     return subprocess.run(
         [*command, "-c", os.devnull, "--rootdir", str(folder), *arguments],
@@ -44,12 +44,12 @@ def run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedPr
 
 
 def asking(*needs: str) -> str:
-    """Return a file with a test for each of what is needed."""
+    """Return a file with a test for each requirement."""
     return "".join(NEEDS.format(needs=one, number=number) for number, one in enumerate(needs))
 
 
 def needing(machine: str, folder: Path, *needs: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run a test for each of what is needed on a recorded machine."""
+    """Run a test for each requirement on a recorded machine."""
     test = folder / "test_needs.py"
     test.write_text(asking(*needs), "utf-8")
     return run(folder, str(test), "--gpustack-from", str(record(machine, folder)), *options)

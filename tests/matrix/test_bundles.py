@@ -1,4 +1,4 @@
-"""A bundle of data: used when it is whole and newer, refused with a reason otherwise, and left again."""
+"""A bundle of data: used when it is complete and newer, refused with a reason otherwise, and dropped again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROW: Mapping[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder for data of its own."""
+    """Return a data folder for this test."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return tmp_path
 
@@ -62,7 +62,7 @@ def test_a_bundle_is_used_and_left_again(place: Path) -> None:
     shipped, date = newest(), Matrix().date
     assert install(packed(place), None, Matrix()) == ("2030-01-02", 1)
     assert (newest(), Matrix().date) == ("99.1.0", "2030-01-02")
-    assert generated.has(Matrix(), "vllm")  # what it does not have is as it was
+    assert generated.has(Matrix(), "vllm")  # what it does not contain is unchanged
     install(packed(place, day="2030-02-01", row={**ROW, "version": "99.2.0"}), None, Matrix())
     assert newest() == "99.2.0"
     back()

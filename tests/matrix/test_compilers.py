@@ -1,4 +1,4 @@
-"""Which compilers nvcc takes, and which Triton each torch, and which CUDA CuPy and Numba ask for."""
+"""Which compilers nvcc accepts, which Triton each torch needs, and which CUDA CuPy and Numba require."""
 
 from __future__ import annotations
 

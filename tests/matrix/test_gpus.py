@@ -1,4 +1,4 @@
-"""A GPU's name, as a tool or a person writes it, tells its compute capability, or nothing if it does not."""
+"""A GPU's name, as a tool or a person writes it, yields its compute capability, or nothing if it is ambiguous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows on CUDA's libraries: names, wheels, toolkits, and how a library says its version."""
+"""The rows on CUDA's libraries: names, wheels, toolkits, and how a library reports its version."""
 
 from __future__ import annotations
 

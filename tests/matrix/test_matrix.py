@@ -1,4 +1,4 @@
-"""Every row of the compatibility matrix is asked: versions, ranges, source and date."""
+"""Every row of the compatibility matrix is checked: versions, ranges, source and date."""
 
 from __future__ import annotations
 
@@ -263,5 +263,5 @@ def test_what_was_made_of_a_table_is_read_as_long_as_the_table_is_as_it_was(tmp_
     (tmp_path / MADE).mkdir()
     made_of(tmp_path, "some", table.read_bytes()).write_text('{"said": "made of the first"}')
     assert Matrix(folder=tmp_path).table("some") == {"said": "made of the first"}
-    table.write_text('said = "other"\n')  # as long as before, and maybe of the same moment
+    table.write_text('said = "other"\n')  # as long as before, and perhaps with the same timestamp
     assert Matrix(folder=tmp_path).table("some") == {"said": "other"}

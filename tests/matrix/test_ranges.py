@@ -1,4 +1,4 @@
-"""A range of versions holds exactly what its text says, whether a component's versions are PEP 440 or not."""
+"""A range of versions contains exactly what its text says, whether a component's versions are PEP 440 or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An AMD GPU's name gives its target; torch, ROCm and the driver go by rows; Intel's devices have platforms."""
+"""An AMD GPU's name yields its target; torch, ROCm and the driver follow rows; Intel's devices have platforms."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_a_release_supports() -> None:
     assert "gfx942" in levels["supported"]
     assert "gfx906" in levels["deprecated"]
     assert {"gfx1201", "gfx1101"} <= {gfx for one in amd_intel.support_of(MATRIX, "6.4.1") for gfx in one.gfx}
-    assert amd_intel.support_of(MATRIX, "6.4.4") == ()  # nobody read its list
+    assert amd_intel.support_of(MATRIX, "6.4.4") == ()  # its list was not read
 
 
 @pytest.mark.parametrize("rocm", ["6.4.3", "7.0.1", "7.0.2", "7.1.1", "7.2.1", "7.2.4"])

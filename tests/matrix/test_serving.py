@@ -1,4 +1,4 @@
-"""Inference servers pin torch and their images hold one CUDA each; the releases of vLLM."""
+"""Inference servers pin torch and each of their images contains one CUDA; the releases of vLLM."""
 
 from __future__ import annotations
 

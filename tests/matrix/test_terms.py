@@ -1,4 +1,4 @@
-"""Layers, systems, terms and numbers of the stack: every row becomes a typed one, and each name in it is known."""
+"""Layers, systems, terms and numbers of the stack: every row has a type, and every name in it is known."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def leads() -> tuple[NumberLeads, ...]:
 
 
 def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
-    """When this fails: a new rule wants a row among the ``places`` of compat-matrix/terms.toml."""
+    """When this fails: a new rule needs a row among the ``places`` of compat-matrix/terms.toml."""
     for finding, record in by_id().items():
         place = place_of(MATRIX, finding)
         assert finding in rulebook.rules() or (place is not None and place.layer is record.layer), finding

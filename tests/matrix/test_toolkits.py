@@ -1,4 +1,4 @@
-"""Toolkits and drivers go together as NVIDIA's tables say, on Linux and Windows, with and without compat packages."""
+"""Toolkits and drivers work together as NVIDIA's tables say, on Linux and Windows, with and without compat packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training libraries have wheels for some torches and CUDAs, and a lowest GPU."""
+"""Training libraries have wheels for some torch and CUDA versions, and a minimum GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An Xid tells whose fault it is and what to do, and which of several was first."""
+"""An Xid says whose fault it is and what to do, and which of several was first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins: what a site adds is found, checked whole, called by its own name, and breaks nothing else."""
+"""Plugins: what a site adds is found, fully checked, called by its own name, and breaks nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The health check: the right class on sick machines and on a good one, and each rule of a policy, kept and broken."""
+"""The health check: the right class for faulty machines and a healthy one, and each policy rule, kept and broken."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ TWO = "hosts/recorded-h200-x2.json"
 
 
 def without(base: Report, component: str, **facts: object) -> Report:
-    """Return a machine whose second GPU is gone from a component, which says something else beside."""
+    """Return a machine whose second GPU is missing from a component, which reports something else as well."""
     (old,) = [one for one in base.components if one.id == component]
     kept = old.instances[:1]
     own = {**kept[0].facts, **facts} if facts else kept[0].facts
@@ -295,7 +295,7 @@ def test_a_driver_that_lists_nothing_leaves_the_kind_of_gpu_unknown() -> None:
     assert made.class_ in {UNKNOWN, HOST}
 
 
-# Findings that are ignored and raised.
+# Findings that are suppressed or made more severe.
 
 
 def test_an_ignored_finding_is_a_note_with_all_that_follows_from_it_until_its_day_is_over() -> None:

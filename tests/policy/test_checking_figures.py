@@ -1,4 +1,4 @@
-"""The health check: figures, a golden machine, drafted policies, and any report at all."""
+"""The health check: measurements, a golden machine, generated policies, and any report at all."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_the_same_version_in_another_folder_is_no_drift() -> None:
     assert (made.class_, [one.rule for one in made.policy if one.rule.startswith("golden")]) == (OK, ["golden"])
 
 
-# Policies that are drafted, and any report at all.
+# Generated policies, and any report at all.
 
 
 @pytest.mark.parametrize("path", sorted((TESTS / "hosts").glob("*.json")), ids=lambda path: str(path.stem))
@@ -158,7 +158,7 @@ def test_a_drafted_policy_is_one_and_its_machine_keeps_it(path: Path) -> None:
     made = checked(here, text, bench)
     lacking = (
         "gpus.count" if checked(here, "", bench).class_ is not OK else ""
-    )  # a sick machine lacks what it must have
+    )  # a faulty machine lacks what it must have
     assert [one.rule for one in made.policy if one.ok is False and one.rule != lacking] == []
     assert made.class_ in {OK, UNKNOWN, checked(here, "", bench).class_}
     whole = "\n".join(line.removeprefix("# ") if "=" in line or "[" in line else line for line in text.splitlines())

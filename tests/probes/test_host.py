@@ -1,4 +1,4 @@
-"""The door between a probe and the outside: bounded, never waiting, and honest about what became of each look."""
+"""The interface between a probe and the outside: bounded, never waiting, honest about the outcome of each access."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_looked_at_is_nothing_and_raises_nowhere(tmp_path: Path) 
 
 
 def test_of_a_log_that_was_overwritten_while_it_was_read_the_rest_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel's log says "broken pipe" once where records were lost, and the next read goes on after them."""
+    """The kernel's log reports "broken pipe" once where records were lost, and the next read continues after them."""
     said: list[bytes | Exception] = [b"first ", BrokenPipeError(), b"last", BlockingIOError()]
 
     def read(_handle: int, _most: int) -> bytes:
@@ -225,7 +225,7 @@ def test_the_probes_run_in_other_pythons_without_gpustack(version: str) -> None:
 
 
 def deep() -> list[object]:
-    sys.setrecursionlimit(50_000)  # of the fork, so that it can say what nobody else can read
+    sys.setrecursionlimit(50_000)  # in the fork, so that it can report what nothing else can read
     nested: list[object] = []
     for _ in range(3000):
         nested = [nested]

@@ -1,4 +1,4 @@
-"""What an unpacked image tells of itself: its Pythons as they would say, by small trees that stand in for images."""
+"""What an unpacked image reveals: its Pythons as they would report them, in small trees that stand in for images."""
 
 from __future__ import annotations
 

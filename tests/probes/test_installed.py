@@ -1,4 +1,4 @@
-"""What is installed is told as importlib.metadata, packaging and Python's own import system tell it."""
+"""What is installed is reported as importlib.metadata, packaging and Python's own import system report it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which package a file belongs to, by the lists of pip, conda, dpkg and rpm."""
+"""Which package a file belongs to, according to the lists of pip, conda, dpkg and rpm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Pythons lie about: each tool's own folders, in a small tree that stands in for a machine."""
+"""Where Pythons are found: each tool's own folders, in a small tree that stands in for a machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CFG = "home = /usr/bin\nversion_info = 3.11.2.final.0\n"
 
 
 def put(root: Path, prefix: str, mark: str | None = "pyvenv.cfg") -> None:
-    """Make a prefix with a program in it."""
+    """Create a prefix with a program in it."""
     folder = root / prefix.lstrip("/")
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     program = folder / "bin/python"

@@ -1,4 +1,4 @@
-"""Names that a file wants and a library offers: as nm reads them from real libraries, and no crash on any bytes."""
+"""Symbols that a file needs and a library exports: as nm reads them from real libraries, and no crash on any bytes."""
 
 from __future__ import annotations
 

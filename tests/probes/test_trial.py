@@ -1,4 +1,4 @@
-"""A trial tells what came of it, whatever that is, and the numbers that it compares with are right."""
+"""A trial reports its outcome, whatever that is, and the numbers that it compares with are right."""
 
 from __future__ import annotations
 

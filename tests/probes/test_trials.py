@@ -31,7 +31,7 @@ STEPS = {"torchscript": 3, "torch-compile": 3, "tensorflow": 2, "nvmath-python":
 def tried(
     name: str, modules: dict[str, Any], *packages: str, driver: object | None = None, steps: list[str] | None = None
 ) -> dict[str, Any]:
-    """Return what came of a trial on a host with these modules, packages by their folders, and this driver."""
+    """Return the result of a trial on a host with these modules, packages by their folders, and this driver."""
     files: dict[str, str | bytes | OSError] = {f"{SITE}/{package}/__init__.py": "" for package in packages}
     libraries = {} if driver is None else {"libcuda.so.1": driver}
     host = ToldHost(files, modules=modules, libraries=libraries, python=PYTHON, row={"id": name})

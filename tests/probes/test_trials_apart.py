@@ -1,4 +1,4 @@
-"""Trials in Pythons that are not ours: what raises, hangs or dies there costs its own answer, and says at which step.
+"""Trials in other Pythons than ours: what raises, hangs or dies there loses its own answer, and names the step.
 
 The GPU is the bench's stand-in driver; cuda.core and cuda.bindings are the real ones, where this Python has them.
 """
@@ -37,10 +37,10 @@ def gpu(compile_library: Callable[..., Path]) -> Mapping[str, str]:
 
 
 class Faking(Door):
-    """A door that lets variables of the stand-ins through, which a probe does not get to see otherwise."""
+    """A subprocess starter that passes on the stand-ins' variables, which a probe does not see otherwise."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Let these through."""
+        """Pass these on."""
         self.passed = {name: value for name, value in environ.items() if name.startswith("FAKE_")}
 
     def start(
@@ -65,7 +65,7 @@ def exercise(facts: Facts, name: str) -> Mapping[str, Any]:
 
 
 def package(folder: Path, text: str) -> Path:
-    """Make a Python whose CuPy is this text; gives its program."""
+    """Create a Python whose CuPy is this text; return its program."""
     program, site = python(folder)
     distribution(site, "cupy-cuda13x", "14.2.0")
     (site / "cupy").mkdir()

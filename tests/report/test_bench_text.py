@@ -123,7 +123,7 @@ def test_of_several_gpus_only_those_that_fall_short_are_unfolded() -> None:
     folded = re.findall(r"<details><summary><h3>(GPU \d)", page)
     assert folded == ["GPU 0", "GPU 1", "GPU 3"]
     assert "<h3>GPU 2: " in page
-    assert page.count('<span class="word">varies</span>') == 4  # the host's figures, as the headline calls them
+    assert page.count('<span class="word">varies</span>') == 4  # what the headline calls the host's measurements
     assert '<span class="word">unsteady</span>' not in page
 
 

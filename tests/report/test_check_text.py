@@ -1,4 +1,4 @@
-"""The health check's text: the class first, then why, the policy, the figures, the doctor; and that it does no harm."""
+"""The health check's text: first the class, then the reasons, policy, measurements and doctor; and it does no harm."""
 
 from __future__ import annotations
 

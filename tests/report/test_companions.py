@@ -1,4 +1,4 @@
-"""The figures beside a burst, as a user reads them: without rest, and with zeros."""
+"""The measurements next to a burst, as a user reads them: without pauses, and with zeros."""
 
 from __future__ import annotations
 

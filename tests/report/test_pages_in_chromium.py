@@ -1,4 +1,4 @@
-"""The pages in a real Chromium, on a phone, a desk and at 200 %: nothing blank, cut, overlapping or inaccessible."""
+"""The pages in a real Chromium, on a phone, a desktop and at 200 %: nothing blank, cut, overlapping or inaccessible."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ PAGES: dict[str, Callable[[], str]] = {
     **{f"trace-{name}": lambda made=made: trace_html.render(made()) for name, made in traces.ALL.items()},  # type: ignore[misc]
     "fleet": lambda: report_html.render_fleet(reports.fleet()),
 }
-# What axe-core finds: the rule, how bad it is, and the first place.
+# What axe-core finds: the rule, how serious it is, and the first place.
 FOUND = """axe.run(document, {resultTypes: ['violations']}).then(said => JSON.stringify(
   said.violations.map(one => [one.id, one.impact, one.nodes[0].html])))"""
-ZOOMED = looks.DESK // 2  # what is left of a desk's screen at 200 %
+ZOOMED = looks.DESK // 2  # what is left of a desktop screen at 200 %
 
 
 def shown(browser: chromium.Page, folder: Path, name: str, width: int, *, dark: bool = False, media: str = "") -> None:

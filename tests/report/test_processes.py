@@ -1,4 +1,4 @@
-"""The row of each process on a GPU: who it is, with what, how much it holds; those that hold only a node together."""
+"""The row of each process on a GPU: its name, Python and memory; those that only keep a node open share one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a trace: whole by the rules of HTML, loading nothing, and in a real Chromium neither blank nor cut."""
+"""The page of a trace: valid HTML, loading nothing, and in a real Chromium neither blank nor cut."""
 
 from __future__ import annotations
 

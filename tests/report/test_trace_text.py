@@ -1,4 +1,4 @@
-"""A trace as people read it: every step with its bar, eighty columns, no colour in a pipe, and nothing made up."""
+"""A trace as people read it: every step with its bar, eighty columns, no colour in a pipe, and nothing invented."""
 
 from __future__ import annotations
 

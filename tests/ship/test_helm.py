@@ -1,7 +1,7 @@
-"""The Helm chart: what it renders is what the tested manifests are, and nothing that Kubernetes or its schema refuses.
+"""The Helm chart: it renders what the tested manifests are, and nothing that Kubernetes or its schema refuses.
 
-The few forms of Helm's templates that the chart uses are filled in here; where Helm itself is installed, it has to
-render the same, and to have nothing against the chart.
+The few template forms of Helm that the chart uses are filled in here; where Helm itself is installed, it has to render
+the same, and its lint must accept the chart.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JOB = {**VALUES, "job": {"enabled": True, "node": "n1", "gpus": 4}}
 
 
 def rendered(name: str, values: dict[str, Any]) -> str:
-    """Return a template filled in: a value, one as JSON, one that another stands in for, and a part that may be out."""
+    """Return a template filled in: a value, one as JSON, one with a default, and an optional part."""
     known = {"Release": {"Name": "here"}, "Chart": {"AppVersion": ABOUT["appVersion"]}, "Values": values}
 
     def value(path: str) -> Any:  # noqa: ANN401 - as YAML gives it

@@ -1,4 +1,4 @@
-"""What a release is: one version wherever it stands, metadata that leads somewhere, and a workflow whose steps run."""
+"""What a release is: one version everywhere, metadata whose links work, and a workflow whose steps run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def steps(job: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a copy of what is packed, under git; who runs the tests on GitHub has its variables, and it has not."""
+    """Return a copy of what is packed, under git; a test run on GitHub has GitHub's variables, the copy does not."""
     for name in ("GITHUB_REPOSITORY", "GITHUB_SERVER_URL"):
         monkeypatch.delenv(name, raising=False)
     copy = copied(tmp_path)

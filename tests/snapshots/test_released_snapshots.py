@@ -1,4 +1,4 @@
-"""A snapshot of every schema that was ever released opens, whatever was added since; damaged ones are one line."""
+"""A snapshot of every schema ever released opens, whatever was added since; damaged ones get one line."""
 
 from __future__ import annotations
 

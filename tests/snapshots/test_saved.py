@@ -1,4 +1,4 @@
-"""A saved report of the bench is read back as it was, also one of an older gpustack; anything else is refused."""
+"""A saved bench report is read back as it was, even one from an older gpustack; anything else is refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_recorded_reports_of_older_versions_are_read() -> None:
 
 
 def changed(said: dict[str, Any], *keys: str | int, to: object) -> str:
-    """Return the text of a report in which one value is another."""
+    """Return the text of a report with one value changed."""
     held: Any = said
     for key in keys[:-1]:
         held = held[key]

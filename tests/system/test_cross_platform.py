@@ -1,7 +1,7 @@
-"""The loaders of OpenCL, Vulkan and Level Zero with real drivers, unpacked beside the system and loaded for real.
+"""The loaders of OpenCL, Vulkan and Level Zero with real drivers, unpacked beside the system and really loaded.
 
 Nothing is installed and no GPU is needed: PoCL and lavapipe compute on the processor, and Level Zero's loader finds no
-driver. It needs apt-get and its archive (60 to 90 MB are fetched with what they need), and is left out without them.
+driver. It needs apt-get and its archive (60 to 90 MB with dependencies are downloaded), and is skipped without them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_BYTES = 300_000_000
 
 @pytest.fixture(scope="session")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the files of the packages, and of those that they need and that are not installed."""
+    """Return a folder with the files of the packages, and of their dependencies that are not installed."""
     apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg")
     if not apt or not dpkg:
         leave_out("no apt-get here: the loaders' packages cannot be fetched")
@@ -53,7 +53,7 @@ def _run(*argv: str, folder: Path | None = None) -> subprocess.CompletedProcess[
 
 
 def ask(root: Path, row: str, **environ: str) -> dict[str, Any]:
-    """Return what the real probe says in a child whose loader looks into the unpacked folders first."""
+    """Return the real probe's result in a child whose loader searches the unpacked folders first."""
     (folder,) = {path.parent for path in root.glob("usr/lib/*/libOpenCL.so.1")}
     inside = [folder, *(path.parent for path in root.glob("usr/lib/*/*/libLLVM*.so*"))]
     done = subprocess.run(

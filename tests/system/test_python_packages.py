@@ -1,7 +1,7 @@
-"""Real wheels, installed without their dependencies and read without importing them: each is told with its version.
+"""Real wheels, installed without their dependencies and read without importing them: each is reported with its version.
 
-One environment for all, made once. The light ones run with the rest; those of some hundred megabytes carry the marker
-``system``. Where no package index answers they are left out.
+One environment for all, created once. The light ones run with the rest; those of some hundred megabytes carry the
+marker ``system``. They are skipped where no package index can be reached.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ pytestmark = [pytest.mark.timeout(SECONDS + 60)]
 
 
 def install(site: Path, wanted: Sequence[str]) -> None:
-    """Install distributions into a folder with our own pip; left out where no index can be reached."""
+    """Install distributions into a folder with our own pip; skip where no index can be reached."""
     command = [sys.executable, "-m", "pip", *INSTALL, "--target", str(site), "--upgrade", *wanted]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)

@@ -1,4 +1,4 @@
-"""gpustack trace --cpu from end to end on a stand-in GPU: both run the model, and the crossing is told."""
+"""gpustack trace --cpu from end to end on a stand-in GPU: both run the model, and the break-even point is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gpustack trace as its users meet it: exit codes, one clear line for each error, and all four forms of the result."""
+"""gpustack trace as its users meet it: exit codes, one clear line for each error, and all four output formats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytest.importorskip("numpy")
 
 REPO = Path(__file__).resolve().parents[2]
 EXAMPLE = REPO / "examples" / "driver-too-old.json"
-HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}  # so that a machine with a GPU answers like one without
+HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}  # so that a machine with a GPU behaves like one without
 
 
 def gpustack(*arguments: str | Path, **more: str) -> subprocess.CompletedProcess[str]:

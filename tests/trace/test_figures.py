@@ -1,4 +1,4 @@
-"""The pure parts: when an answer is right, where a layer lies under the roofline, and from which batch the GPU wins."""
+"""The pure parts: when an answer is right, where a layer is under the roofline, and from which batch the GPU wins."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def layer(flops: float, moved: int) -> TensorLayer:
 @pytest.mark.parametrize(
     ("flops", "moved", "bound", "attainable"),
     [
-        (1e9, 1_000_000_000, Bound.MEMORY, 1.0),  # one operation a byte, at 1000 GB/s
+        (1e9, 1_000_000_000, Bound.MEMORY, 1.0),  # one operation per byte, at 1000 GB/s
         (1e12, 1_000_000_000, Bound.COMPUTE, 100.0),
         (0.0, 1_000_000_000, Bound.MEMORY, None),
         (1e3, 1_000, Bound.LAUNCH, 1.0),
@@ -201,7 +201,7 @@ def at(batch: int, cpu: float | None, gpu: float | None, **more: float) -> Batch
 
 
 def test_the_crossing_lies_where_both_take_the_same_time() -> None:
-    # CPU: 1 ms an input; GPU: 8 ms whatever the batch. They meet at 8.
+    # CPU: 1 ms per input; GPU: 8 ms whatever the batch. They meet at 8.
     found = crossover([at(one, one * 1e-3, 8e-3) for one in (1, 4, 16, 64)], "rows")
     assert found.at == pytest.approx(8.0)
     assert found.says == "from about 8 rows on the GPU is faster: 8 times as fast at 64"

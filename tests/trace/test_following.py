@@ -129,7 +129,7 @@ def test_a_model_that_takes_longer_than_there_is_time_is_not_begun() -> None:
 
 
 class Clock:
-    """Tells a time that goes on by so much at each look."""
+    """A clock that advances by this much at each reading."""
 
     def __init__(self, step: float) -> None:
         self.now, self.step = 0.0, step

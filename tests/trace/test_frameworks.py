@@ -1,4 +1,4 @@
-"""A model in a framework of the target's Python: the child's lines, the chain, and what becomes of a broken stack."""
+"""A model in a framework of the target's Python: the child's lines, the chain, and the result on a broken stack."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def child(name: str) -> ModuleType:
     """Return a file of the children as a module."""
     module = ModuleType(name)
     module.__file__ = str(CHILDREN / f"{name}.py")
-    path = [*sys.path]  # which traced_model puts in an order of its own
+    path = [*sys.path]  # for which traced_model has an order of its own
     SourceFileLoader(name, module.__file__).exec_module(module)
     sys.path[:] = path
     return module

@@ -57,7 +57,7 @@ print(node.name, node.grid, node.block, node.registers, node.blocks_per_multipro
 
 @pytest.fixture(scope="session")
 def run(driver: Path, products: str, host_kernels: Path) -> Run:
-    """Return a function that traces on the stand-in driver, told by FAKE_ variables what to do."""
+    """Return a function that traces on the stand-in driver, controlled by FAKE_ variables."""
 
     def run_(asked: Asked = USUAL, **fakes: str) -> Trace:
         return gpu.follow(asked, Progress(), environ=surroundings(driver, host_kernels, **fakes), cublaslt=products)
@@ -72,7 +72,7 @@ def surroundings(driver: Path, kernels: Path, **more: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def made(run: Run, driver: Path, products: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Path, str]:
-    """Return one trace with everything, and where its driver and its library lay: the worker's that made it."""
+    """Return one trace with everything, and the folders of its driver and library: those of the worker that made it."""
     asked = Asked(precision="fp32", batches=(1, 16), timeout=150.0)
     return sharing.worked_out(tmp_path_factory, "the whole trace", lambda: (run(asked), driver, products))
 

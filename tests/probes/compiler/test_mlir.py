@@ -1,4 +1,4 @@
-"""MLIR: libraries of LLVM's packages on the system, bindings in a Python."""
+"""MLIR: libraries from LLVM's packages on the system, bindings in a Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch.compile finds beside torch: compilers, headers, Triton; told, never judged."""
+"""What torch.compile finds beside torch: compilers, headers, Triton; reported, never judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver's daemons: installed or not, running or not, and of which release, with and without systemd."""
+"""The driver's daemons: installed or not, running or not, and their version, with and without systemd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intel's compute runtime as told: which halves are here, and the release by package or by the name of the file."""
+"""Intel's compute runtime on fake machines: which halves are installed, and the version by package or file name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe of libcuda, in a child that really loads one: a stand-in compiled here, well and ill."""
+"""The libcuda probe, in a child that really loads one: a stand-in compiled here, healthy and faulty."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UUID = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
 
 
 def placed(library: Path) -> Path:
-    """Return the folder of a library, after linking to it by the name that the loader asks for."""
+    """Return the folder of a library, after linking to it by the name that the loader looks for."""
     link = library.parent / "libcuda.so.1"
     link.unlink(missing_ok=True)
     link.symlink_to(library.name)
@@ -43,7 +43,7 @@ def folder(compile_library: Callable[..., Path]) -> Path:
 
 
 def reply_of(folder: Path, environ: Mapping[str, str] | None = None, seconds: float = 5.0) -> Reply:
-    """Return what the child answers whose loader looks in the folder first."""
+    """Return the result of a child whose loader searches the folder first."""
     task = Task(
         argv=(sys.executable, "-I", "-S", str(assets.PROBES)),
         environ={"LD_LIBRARY_PATH": str(folder), **(environ or {})},
@@ -55,7 +55,7 @@ def reply_of(folder: Path, environ: Mapping[str, str] | None = None, seconds: fl
 
 
 def answer_of(folder: Path, **environ: str) -> dict[str, Any]:
-    """Return the one instance that the child tells of."""
+    """Return the only instance that the child reports."""
     reply = reply_of(folder, environ)
     assert reply.failure is None
     assert reply.answer is not None

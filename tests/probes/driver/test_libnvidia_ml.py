@@ -1,4 +1,4 @@
-"""The file of the management library: the one that the loader takes, and the others; loaded for real in a child."""
+"""The management library's file: the one that the loader picks, and the others; really loaded in a child."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MISSING = "libnvidia-ml.so.1: cannot open shared object file: No such file or di
 
 
 def answer_of(folder: Path) -> dict[str, Any]:
-    """Return what a child tells whose loader looks in the folder first."""
+    """Return the result of a child whose loader searches the folder first."""
     environ = {"LD_LIBRARY_PATH": str(folder)}
     task = Task(argv=(sys.executable, "-I", "-S", str(assets.PROBES)), environ=environ, systems=(SYSTEM,))
     door = Door()

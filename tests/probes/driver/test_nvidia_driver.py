@@ -1,4 +1,4 @@
-"""The driver's release in each of its parts, from files and package lists that were told."""
+"""The driver's version in each of its parts, from fake files and package lists."""
 
 from __future__ import annotations
 

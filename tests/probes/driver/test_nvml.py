@@ -1,4 +1,4 @@
-"""NVML as a whole: there, nowhere, damaged, refusing, hanging, crashing, talking nonsense."""
+"""NVML in every state: working, missing, damaged, refusing, hanging, crashing, returning nonsense."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_hang_or_a_crash_costs_one_answer_and_no_other(
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Return a busy machine the time to end what has closed its output."""
+    """Give a busy machine the time to end what has closed its output."""
     monkeypatch.setattr(workers, "GRACE", 5.0)
 
 

@@ -1,4 +1,4 @@
-"""Distributions of one name: all copies, the one that an import sees first."""
+"""Distributions of one name: all copies, the one that an import finds first."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_in_a_real_python_that_is_not_ours(tmp_path: Path) -> None:
 
 
 def asked(files: dict[str, str | bytes | OSError], **row: object) -> list[dict[str, object]]:
-    """Return what the probe says of these files, asked by a row with these data."""
+    """Return the probe's result for these files, called by a row with these data."""
     found: list[dict[str, object]] = probe(ToldHost(files, python=PYTHON, row={"id": "x", **row}))
     return found
 

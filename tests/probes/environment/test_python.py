@@ -1,4 +1,4 @@
-"""The Python that is examined and its variables are read as that Python reads them."""
+"""The examined Python and its variables are read as that Python reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JAX: told from the names of its distributions, and tried with a stand-in."""
+"""JAX: recognised by the names of its distributions, and tried with a stand-in."""
 
 from __future__ import annotations
 
@@ -107,15 +107,15 @@ class Array:
     """A matrix of the stand-in."""
 
     def __init__(self, rows: list[list[int]]) -> None:
-        """Hold rows."""
+        """Store rows."""
         self.rows = rows
 
     def block_until_ready(self) -> Array:
-        """Return itself: nothing is done in the background here."""
+        """Return itself: nothing runs in the background here."""
         return self
 
     def tolist(self) -> list[list[int]]:
-        """Return rows."""
+        """Return the rows."""
         return self.rows
 
 

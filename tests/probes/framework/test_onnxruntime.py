@@ -1,4 +1,4 @@
-"""ONNX Runtime: told from its files, and tried with a stand-in that reads our model as protobuf."""
+"""ONNX Runtime: described from its files, and tried with a stand-in that reads our model as protobuf."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_the_majors_are_what_the_provider_is_linked_to(tmp_path: Path) -> None:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and content of each field of a protobuf message."""
+    """Yield the number and content of each field of a protobuf message."""
     at = 0
 
     def varint() -> int:
@@ -143,7 +143,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def held(data: bytes | int, *path: int) -> list[Any]:
-    """Return what is held at a path of field numbers."""
+    """Return the content at a path of field numbers."""
     if not path:
         return [data]
     assert isinstance(data, bytes)

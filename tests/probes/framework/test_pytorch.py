@@ -1,4 +1,4 @@
-"""PyTorch is told from its files as its files are."""
+"""PyTorch is described exactly as its files are."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_which_libraries_torch_loads_by_path_is_read_from_its_own_text() -> None
     here = f"{SITE}/nvidia/cuda_runtime/lib/libcudart.so.13"
     assert preloads(everything, PRELOADS, here) == [cudnn, nccl, nvtx]
     assert preloads({cudnn: b"", nccl: b""}, PRELOADS, here) == [cudnn, nccl]
-    assert preloads({nccl: b"", nvtx: b""}, PRELOADS, here) == []  # the first that is required and missing ends it
+    assert preloads({nccl: b"", nvtx: b""}, PRELOADS, here) == []  # the first one that is required but missing ends it
     assert preloads(everything, PRELOADS, "/static") == []
     nvrtc = {f"{SITE}/nvidia/cuda_nvrtc/lib/libnvrtc.so.12": b""}
     assert preloads(nvrtc, OLDER, here) == list(nvrtc)

@@ -1,4 +1,4 @@
-"""PyTorch as told and PyTorch as run: a stand-in wheel whose libraries are really loaded, and that can be wrong."""
+"""PyTorch as described and PyTorch as run: a stand-in wheel whose libraries are really loaded, and may be faulty."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAND_IN = Path(__file__).resolve().parent.parent.parent / "fakes" / "torch_stan
 
 
 def wheel(folder: Path, source: str = "") -> tuple[Path, Path]:
-    """Make an environment with a stand-in torch and stand-in libraries of NVIDIA's; gives its program and torch."""
+    """Create an environment with a stand-in torch and stand-in NVIDIA libraries; return its program and torch."""
     program, site = python(folder)
     nvidia = site / "nvidia"
     cudart = compiled(nvidia / "cu13" / "lib" / "libcudart.so.13")
@@ -94,7 +94,7 @@ def test_what_torch_loads_by_path_comes_first_unless_it_is_loaded_already(tmp_pa
     assert found["libcudnn.so.9"][0]["step"] == "preload"
     assert "RPATH" not in [
         copy["step"] for copy in found["libcudnn.so.9"]
-    ]  # the same file by two ways is one candidate
+    ]  # the same file by two paths is one candidate
     assert found["libcudnn.so.9"][0]["path"] == str(torch.parent / "nvidia" / "cudnn" / "lib" / "libcudnn.so.9")
 
 
@@ -193,7 +193,7 @@ def test_the_oldest_python_that_is_promised_runs_every_probe_of_this_room(tmp_pa
     ask = subprocess.run(
         [named, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, check=False
     )
-    found = ask.stdout.strip()  # what is named may be a script that needs a PATH to find the real one
+    found = ask.stdout.strip()  # the named program may be a script that needs a PATH to find the real one
     if ask.returncode:
         pytest.skip("there is no working python3.8 here")
     _, torch = wheel(tmp_path / "env", PRELOADS)

@@ -1,7 +1,7 @@
-"""Extensions of PyTorch against stand-ins for its libraries, compiled here: what they miss is named, and judged so.
+"""PyTorch extensions against stand-ins for its libraries, compiled here: missing symbols are named, and judged.
 
-The libraries only bear the names of torch's and offer a few names of its C++; that real ones of 500 MB are read the
-same way was seen by hand (docs/evidence/2026-11-21-packages).
+The libraries only bear the names of torch's and export a few names of its C++; that real ones of 500 MB are read the
+same way was verified by hand (docs/evidence/2026-11-21-packages).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AMD's GPUs by the kernel's word: trees recorded on real machines, and small ones made here for what none shows."""
+"""AMD's GPUs as the kernel reports them: trees recorded on real machines, and small ones made here for the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs through NVML: well, in part unreadable, lost, divided, shared, and behind drivers that lie or know less."""
+"""GPUs via NVML: healthy, partly unreadable, lost, partitioned, shared, behind drivers that lie or know less."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_code_of_one_question_costs_its_own_fact(
     assert set(gpu["unavailable"].values()) == {
         f"{type(error).__name__}: {error}" for error in (nvml.module.NVMLError(code),)
     }
-    if code in {15, 16}:  # these two are said of the whole GPU
+    if code in {15, 16}:  # these two concern the whole GPU
         assert (gpu["status"], gpu["code"], gpu["error"]) == ("failed", code, gpu["unavailable"]["ecc.enabled"])
     else:
         assert "status" not in gpu

@@ -1,4 +1,4 @@
-"""Intel's GPUs in trees recorded on real machines, and in small told ones for what no public dump has."""
+"""Intel's GPUs in trees recorded on real machines, and in small fake ones for what no public dump has."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ARC = "DRIVER=xe\nPCI_CLASS=30000\nPCI_ID=8086:E20B\nPCI_SUBSYS_ID=8086:1100\nPC
 
 
 def look(name: str, root: Path) -> dict[str, Any]:
-    """Return the one GPU of a recorded tree."""
+    """Return the only GPU of a recorded tree."""
     (found,) = GPU["probe"](Host(root=str(plant(name, root))))
     return dict(found)
 
 
 def told(files: dict[str, Any] | None = None, **said: Any) -> dict[str, Any]:  # noqa: ANN401 - as ToldHost takes it
-    """Return the one GPU of a small tree made here, a Battlemage card where nothing else is reported."""
+    """Return the only GPU of a small tree made here, a Battlemage card unless given otherwise."""
     held = {f"{BUS}/{AT}/class": "0x030000\n", f"{BUS}/{AT}/uevent": ARC, **(files or {})}
     (found,) = GPU["probe"](ToldHost(held, **said))
     return dict(found)
@@ -92,7 +92,7 @@ def test_a_gpu_behind_its_cards_switch_does_not_pass_for_one_on_a_slow_link(tmp_
 
 
 def test_the_cards_link_is_that_of_its_switch() -> None:
-    # made here: the path after the topology in hykilpikonna/hyfetch#348, the speeds are of no recorded machine
+    # made here: the path follows the topology in hykilpikonna/hyfetch#348, the speeds are from no recorded machine
     root = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
     links = {f"{BUS}/{AT}": f"{root}/0000:02:01.0/{AT}", f"{BUS}/0000:01:00.0": root}
     real = f"{root}/0000:02:01.0/{AT}"
@@ -164,7 +164,7 @@ def test_who_owns_the_render_node_and_whether_this_login_may_use_it() -> None:
 
 
 def test_firmware_is_told_where_the_debug_folder_may_be_read() -> None:
-    # the words of the kernel's dump of a firmware (xe_uc_fw_print, intel_uc_fw_dump), the versions of a public log
+    # the words of the kernel's dump of a firmware (xe_uc_fw_print, intel_uc_fw_dump), the versions from a public log
     text = "GuC firmware: xe/bmg_guc_70.bin\n\tstatus: RUNNING\n\tfound release version 70.36.0\n"
     old = "HuC firmware: i915/dg2_huc_gsc.bin\n\tstatus: RUNNING\n\tversion: wanted 7.10, found 7.10.7\n"
     debug = "/sys/kernel/debug/dri/1/gt0/uc"

@@ -1,4 +1,4 @@
-"""NVLink through NVML: links up and down, straight and through switches, of old and new generations, or none at all."""
+"""NVLink through NVML: links up and down, direct and through switches, of old and new generations, or none at all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUESTIONS = (
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Tell:
-    """Return a function that tells the stand-in what it is."""
+    """Return a function that configures the stand-in."""
 
     def tell(**variables: object) -> None:
         for name, value in variables.items():

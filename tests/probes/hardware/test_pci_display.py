@@ -1,4 +1,4 @@
-"""The PCI bus as told: GPUs, accelerators and switches on it, and machines without any."""
+"""The PCI bus of fake machines: GPUs, accelerators and switches on it, and machines without any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands between GPUs on the bus: bits of a bridge's configuration, laid out as the PCI Express standard does."""
+"""What blocks traffic between GPUs on the bus: bits in a bridge's configuration, laid out as PCI Express defines it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The build tree of the running kernel: there, incomplete, missing, or out of place on this machine."""
+"""The build tree of the running kernel: present, incomplete, missing, or irrelevant on this machine."""
 
 from __future__ import annotations
 

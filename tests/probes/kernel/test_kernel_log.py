@@ -1,4 +1,4 @@
-"""What is picked from the kernel's log, by whichever way it could be read."""
+"""What is extracted from the kernel's log, however it could be read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def look(*lines: str) -> dict[str, Any]:
     return seen
 
 
-# Shapes of the line, from NVIDIA's Xid documentation and public bug reports (read 2026-11-21).
+# Forms of the line, from NVIDIA's Xid documentation and public bug reports (read 2026-11-21).
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -81,7 +81,7 @@ def test_a_line_said_often_is_kept_once_where_it_was_said_last() -> None:
 
 
 def test_a_record_of_several_lines_is_several_lines() -> None:
-    """The driver's words on 2023-06-21 in a public report of a 535.54.03 beside a 530.30.02 module."""
+    """The driver's words on 2023-06-21 in a public report of a 535.54.03 with a 530.30.02 module."""
     seen = look(
         "NVRM: API mismatch: the client has the version 535.54.03, but\\x0aNVRM: this kernel module has the version"
     )
@@ -161,7 +161,7 @@ def test_what_cannot_be_read_is_said_and_is_not_clean(
 
 
 def test_a_log_that_would_make_us_wait_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
-    """A pipe that stays open stands in for the kernel's log: both say "not now" at their end, and neither closes."""
+    """An open pipe stands in for the kernel's log: both report "not now" at their end, and neither closes."""
     (tmp_path / "dev").mkdir()
     os.mkfifo(tmp_path / "dev" / "kmsg")
     keeper = os.open(tmp_path / "dev" / "kmsg", os.O_RDWR)

@@ -1,4 +1,4 @@
-"""The kernel's amdgpu as told: whose build, what keeps it out, its nodes and this login's rights to them."""
+"""The kernel's amdgpu on fake machines: its origin, what blocks it, its nodes and this login's access to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVIDIA's kernel modules: in memory, on disk, both, neither, and what is in their way."""
+"""NVIDIA's kernel modules: in memory, on disk, both, neither, and what blocks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AMD's libraries against told machines: the shared mechanism with AMD's data, names and folders."""
+"""AMD's libraries on fake machines: the shared mechanism with AMD's data, names and folders."""
 
 from __future__ import annotations
 

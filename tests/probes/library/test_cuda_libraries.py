@@ -1,4 +1,4 @@
-"""The rest of CUDA's libraries: rows of one probe; where a package's record fits, a large one is not loaded."""
+"""CUDA's other libraries: rows of one probe; where a package's record fits, a large one is not loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe of CUDA's shared libraries against told machines: where copies are looked for, and how answers are read."""
+"""The probe of CUDA's shared libraries on fake machines: where copies are searched, and how their answers are read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def properties(*values: int) -> Callable[..., int]:
 
 
 def gives(number: int) -> Callable[[], int]:
-    """Return a function that gives the number."""
+    """Return a function that returns the number."""
 
     def function() -> int:
         return number
@@ -62,7 +62,7 @@ def cache(*entries: tuple[str, str, int]) -> bytes:
 
 
 def told(row: str, *, environment: str | None = None, **said: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - as ToldHost takes it
-    """Return the copies that the probe sees on a told machine."""
+    """Return the copies that the probe sees on a fake machine."""
     host = ToldHost(**{"python": PYTHON, **said}, row=ROWS[row])
     host.environment = environment
     return PROBE["probe"](host) or []

@@ -1,4 +1,4 @@
-"""What CUDA's shared libraries answer: how it is read, and what comes of loading stand-ins and this machine's own."""
+"""What CUDA's shared libraries return: how it is read, and the results of loading stand-ins and this machine's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe of CUDA toolkits, against told machines and against the toolkit that this machine may have."""
+"""The CUDA toolkit probe, on fake machines and on the toolkit that this machine may have."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LINKS = {"/usr/local/cuda": "/etc/alternatives/cuda", "/etc/alternatives/cuda": 
 
 
 def probe(**said: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - as ToldHost takes it
-    """Return the toolkits that the probe sees on a told machine."""
+    """Return the toolkits that the probe sees on a fake machine."""
     return PROBE["probe"](ToldHost(**said)) or []
 
 
@@ -130,7 +130,7 @@ def test_a_nvcc_that_does_not_answer_has_failed_unless_a_file_says_the_version(
 )
 def test_a_script_is_asked_which_nvcc_it_starts(said: str | tuple[int, str] | Exception, root: str) -> None:
     class Shell(ToldHost):
-        """A told machine whose commands speak on standard error."""
+        """A fake machine whose commands print to standard error."""
 
         def run(self, *argv: str, seconds: float | None = None) -> dict[str, Any] | None:
             told = super().run(*argv, seconds=seconds)

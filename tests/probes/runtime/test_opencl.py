@@ -1,6 +1,6 @@
-"""OpenCL and Vulkan as told: where their loaders look for drivers, which of these are there, and what they answer.
+"""OpenCL and Vulkan on fake machines: where loaders look for drivers, which of these exist, and what they return.
 
-What a real loader with a real driver answers is asked in tests/system/test_cross_platform.py.
+What a real loader with a real driver returns is tested in tests/system/test_cross_platform.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def write(pointer: Any, value: int) -> None:  # noqa: ANN401 - ctypes' pointers 
 
 
 class Cl:
-    """A loader of OpenCL with one platform and one GPU; ``code`` is what it answers instead."""
+    """An OpenCL loader with one platform and one GPU; ``code`` is what it returns instead."""
 
     def __init__(self, code: int = 0) -> None:
         self.code = code
@@ -105,7 +105,7 @@ def test_a_loader_without_a_driver_says_its_code() -> None:
 
 
 def of_itself(which: int, _size: int, room: int, _used: object) -> int:
-    """Answer as ocl-icd does: 2 asks for its version, 3 for its name."""
+    """Answer as ocl-icd does: 2 queries its version, 3 its name."""
     ctypes.memmove(room, {2: b"2.3.1\0", 3: b"OpenCL ICD Loader\0"}[which], 6 if which == 2 else 18)
     return 0
 
@@ -195,7 +195,7 @@ def manifest(library: str, **more: object) -> str:
 
 
 class Vk:
-    """A loader of Vulkan with one device; ``code`` is what vkCreateInstance answers instead."""
+    """A Vulkan loader with one device; ``code`` is what vkCreateInstance returns instead."""
 
     def __init__(self, code: int = 0) -> None:
         self.code = code

@@ -1,4 +1,4 @@
-"""ROCm as told: releases before and after the Core SDK, variables, wheels, and folders that are none."""
+"""ROCm on fake machines: releases before and after the Core SDK, variables, wheels, and unrelated folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that come as a program: their folder, their version by file or by their own word, their wheels."""
+"""Servers that ship as a program: their folder, their version by file or by their own output, their wheels."""
 
 from __future__ import annotations
 
