@@ -64,7 +64,8 @@ def named(subject: Subject, spec: str) -> str:
     if subject.component == "jax":
         return f"jax[{subject.tag}]{spec}" if subject.tag else f"jax{spec}"
     local = f"+{subject.tag}" if subject.component == "pytorch" and subject.tag and spec.startswith("==") else ""
-    return f"{subject.name}{spec}{local}"
+    name = "tensorflow" if subject.component == "tensorflow" else subject.name
+    return f"{name}{spec}{local}"
 
 
 def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:

@@ -47,7 +47,8 @@ def candidates(matrix: Matrix, component: str) -> tuple[Candidate, ...]:
     listed = generated.releases(matrix, main) if main not in generated.PURE else ()
     there = (one for one in listed if one.wheels and not one.yanked and (one.requires or component not in PINNED))
     found = {**{one.version: Candidate(version=one.version, spec=f"=={one.version}") for one in there}, **by_hand}
-    return tuple(sorted(found.values(), key=lambda one: version_of(one.version) or version_of("0")))  # type: ignore[arg-type,return-value] # "0" is one
+    offered = (one for one in found.values() if not generated.unserved(matrix, main, one.version))
+    return tuple(sorted(offered, key=lambda one: version_of(one.version) or version_of("0")))  # type: ignore[arg-type,return-value] # "0" is one
 
 
 def release_named(matrix: Matrix, component: str, version: str) -> str | None:

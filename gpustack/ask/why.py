@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.ask.given import GPUS, is_given, put, where
 from gpustack.ask.installed import BROUGHT, brought, install, offered
 from gpustack.ask.pairs import FRAMEWORKS, ON_TORCH, gaps, undecided
-from gpustack.ask.releases import known
+from gpustack.ask.releases import BY_MINOR, known
 from gpustack.ask.speaking import NAMES, WITHOUT_GPU, ends, meant, named, on_cpu, spoken, unspoken
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.frameworks import platform
@@ -159,21 +159,27 @@ def _compiling(reason: Reason, contract: Contract, subject: Subject, facts: Fact
 
 
 def _withdrawn(subject: Subject, matrix: Matrix) -> Iterator[Reason]:
-    """Yield that the index lists a release as yanked, or pins a wheel that is a stub there."""
+    """Yield that the index lists a release as yanked, or has a stub of it or of what it requires."""
     stub = serving.release_of(matrix, subject.component, subject.version or "")
     if stub and stub.stub:
         text = f"{subject.words} pins {stub.stub}, which the package index has as a source archive alone: it fetches"
         text = f"{text} the wheel from NVIDIA's index when pip builds it. Without that index it is not installed."
         yield Reason(text=text, verdict=Compatibility.LIMITED, row=stub.row, source=stub.source)
-    known = generated.release_of(matrix, _distribution(subject), subject.version or "")
+    distribution, version_ = _distribution(subject, matrix), subject.version or ""
+    gone = generated.unserved(matrix, distribution, version_)
+    if gone:
+        verdict = Compatibility.INCOMPATIBLE if gone.stops else Compatibility.LIMITED
+        text = f"{distribution} {version_} {gone.says}."
+        yield Reason(text=text, verdict=verdict, row=gone.row, source=gone.source)
+    known = generated.release_of(matrix, distribution, version_)
     if known and known.yanked:
         text = f"{known.name} {known.version} was withdrawn from the package index: {known.yanked}"
         yield Reason(text=text, verdict=Compatibility.LIMITED, row=known.row, source=known.row.source)
 
 
-def _distribution(subject: Subject) -> str:
+def _distribution(subject: Subject, matrix: Matrix) -> str:
     there = generated.DISTRIBUTIONS.get(subject.component, (subject.component,))
-    return subject.name if subject.name in there else there[0]
+    return subject.name if generated.has(matrix, subject.name) else there[0]
 
 
 def _rank(reason: Reason) -> int:
@@ -214,11 +220,23 @@ def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
         text = (
             f"The matrix has no row for {subject.name} {subject.version}.{_read(subject, matrix)}{meant(subject.name)}"
         )
+    elif others := _of_another(subject, matrix):
+        name = _distribution(subject, matrix)
+        text = f"The package index has no {name} {subject.version}: {' and '.join(others)} has it."
     elif not offered(subject, platform(facts) or "", matrix):
         text = f"The matrix knows no build {subject.tag} of {subject.name} {subject.version} for this system."
     else:
         return None
     return Reason(text=text, verdict=Compatibility.UNKNOWN)
+
+
+def _of_another(subject: Subject, matrix: Matrix) -> tuple[str, ...]:
+    """Return the distributions that have this release, where that which would be installed has it not."""
+    name = _distribution(subject, matrix)
+    any_of_them = name in generated.BY_RELEASE and subject.name != name  # one of a library for each CUDA
+    return (
+        () if any_of_them or subject.component in BY_MINOR else generated.elsewhere(matrix, name, subject.version or "")
+    )
 
 
 def _read(subject: Subject, matrix: Matrix) -> str:
@@ -227,7 +245,7 @@ def _read(subject: Subject, matrix: Matrix) -> str:
         return ""
     if any(generated.named(matrix, subject.component, subject.version or "")):
         return " Its parts with GPU code have no release of this number."
-    asked, there = version_of(subject.version or ""), generated.releases(matrix, _distribution(subject))
+    asked, there = version_of(subject.version or ""), generated.releases(matrix, _distribution(subject, matrix))
     if asked and asked.is_prerelease:
         return " Pre-releases are not read."
     newest = version_of(there[-1].version) if there else None

@@ -171,7 +171,12 @@ def _pins(here: Place, release: str, matrix: Matrix) -> Mapping[str, str] | None
 
 def fitting(known: Iterable[Bound], here: Place, release: str) -> list[Bound]:
     """Return the releases of a package that go with a torch on the Python that is here."""
-    return [one for one in known if one.torch.holds(release) and (here.python is None or one.python.holds(here.python))]
+    return [one for one in known if one.torch.holds(release) and _takes(one, here)]
+
+
+def _takes(one: Bound, here: Place) -> bool:
+    """Return whether a release is for the Python that is here, by its own METADATA."""
+    return here.python is None or one.python.holds(here.python)
 
 
 def release_for(name: str, here: Place, release: str, matrix: Matrix) -> str | None:
@@ -183,7 +188,8 @@ def release_for(name: str, here: Place, release: str, matrix: Matrix) -> str | N
     known = FAMILY[name](matrix)
     own = next((one for one in known if one.version == found), None)
     asked = own.torch if own else VersionRange.parse(here.asks[name]) if name in here.asks else None
-    if found and (asked.holds(release) if asked else release == here.release):
+    taken = own is None or _takes(own, here)
+    if found and taken and (asked.holds(release) if asked else release == here.release):
         return found
     fits = [one for one in fitting(known, here, release) if _served(name, one.version, here, matrix)]
     order = {one.version: number for number, one in enumerate(known)}
@@ -235,16 +241,17 @@ def _audio(matrix: Matrix) -> tuple[Bound, ...]:
 
 
 def _vllm(matrix: Matrix) -> tuple[Bound, ...]:
-    """Return the releases of vLLM, but for those so old that they name no newest torch: each is compiled for one."""
+    """Return the releases of vLLM that can be installed and name a newest torch: each is compiled for one."""
     return tuple(
         Bound(version=one.version, torch=one.torch, python=one.python)
         for one in serving.vllm_releases(matrix)
-        if "==" in one.torch.text or "<" in one.torch.text
+        if ("==" in one.torch.text or "<" in one.torch.text) and not generated.unserved(matrix, "vllm", one.version)
     )
 
 
 def _sglang(matrix: Matrix) -> tuple[Bound, ...]:
-    return tuple(Bound(version=one.version, torch=one.torch) for one in serving.releases(matrix, "sglang"))
+    there = (one for one in serving.releases(matrix, "sglang") if not one.stub)
+    return tuple(Bound(version=one.version, torch=one.torch, python=one.python) for one in there)
 
 
 def _xformers(matrix: Matrix) -> tuple[Bound, ...]:

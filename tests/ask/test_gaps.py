@@ -36,7 +36,13 @@ QUESTIONS = [
     (("jax==0.7.1",), {"python": "3.14"}, WORKS, ""),
     # a release between two rows: there was no jaxlib 0.4.37
     (("jax==0.4.37",), {"python": "3.12"}, UNKNOWN, "no release of this number"),
-    # for aarch64 the package index had CPU builds up to 2.10
+    # what cannot be installed: the release of another distribution, a stub, and what requires something withdrawn
+    (("flash-attn==4.0.0b36",), {}, UNKNOWN, "no flash-attn 4.0.0b36: flash-attn-4 has it"),
+    (("flash-attention==4.0.0b36",), {}, UNKNOWN, "no flash-attn 4.0.0b36: flash-attn-4 has it"),
+    (("tensorflow-gpu==2.12.0",), {"gpu": "A100", "python": "3.10"}, FAILS, "a source archive without code"),
+    (("tensorflow-gpu==2.10.1",), {"gpu": "A100", "python": "3.10"}, WORKS, ""),
+    (("vllm==0.6.3.post1",), {"gpu": "A100", "driver": "570.195.03"}, LIMITED, "no longer on the package index"),
+    # on aarch64 the package index served builds for the CPU up to 2.10
     (("torch==2.9.0",), {"gpu": "GH200"}, FAILS, "it is a build for cpu"),
     (("torch==2.9.0", "GB300"), {}, FAILS, "it is a build for cpu"),
     (("torch==2.9.0",), {"gpu": "GH200", "machine": "x86_64"}, WORKS, ""),

@@ -13,7 +13,9 @@ from gpustack.diagnose.engine import judge
 from gpustack.diagnose.machine.completing import complete
 from gpustack.imports import load
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import generated
 from gpustack.model.facts import Environment, Facts, Host
+from tests.build import PYTHON, merged, on, seen, torch
 
 if TYPE_CHECKING:
     from gpustack.model.report import Fix, Report
@@ -75,6 +77,36 @@ def test_an_extension_comes_in_the_release_that_fits_the_torch_beside_it(listed:
     typed = installing.commands(change, facts, None)
     assert all(f"{name}=={version}" in " ".join(typed) for name, version in change.pins.items())
     assert all("--no-build-isolation" in one for one in typed if "flash-attn" in one)
+
+
+@pytest.mark.parametrize(
+    ("held", "driver", "python", "left"),
+    [
+        # its METADATA asks for 3.11
+        ({"torch": "2.6.0", "torchvision": "0.21.0", "torchaudio": "2.8.0", "vllm": "0.33.0"}, 580, "3.10", "0.33.0"),
+        # those for torch 2.4.0 require a pyairports that its author took from the index
+        (
+            {"torch": "2.4.0", "torchvision": "0.19.0", "torchaudio": "2.4.0", "vllm": "0.25.0"},
+            570,
+            "3.12",
+            "0.6.3.post1",
+        ),
+    ],
+)
+def test_no_plan_names_a_server_that_cannot_be_installed_on_this_python(
+    held: dict[str, str], driver: int, python: str, left: str
+) -> None:
+    here = seen("python", {"version": f"{python}.1", "glibc": "2.35"})
+    listed = seen("packages", {"distributions": held})
+    machine = on(f"{driver}.95.05", 13000 if driver > 570 else 12080, torch(held["torch"], "cu124", "12.4"), cc="8.0")
+    facts = merged(merged(machine, here), listed)
+    change = change_set(facts, MATRIX, PYTHON)
+    assert change is not None
+    assert change.pins["vllm"] != left
+    served = generated.release_of(MATRIX, "vllm", change.pins["vllm"])
+    assert served is not None
+    assert served.python.holds(python)
+    assert generated.unserved(MATRIX, "vllm", served.version) is None
 
 
 def test_nothing_changes_where_all_fits() -> None:

@@ -128,6 +128,35 @@ class Release(Stated):
         return named or tuple(one for one in PYTHONS if self.python.holds(f"{one}.99")) or PYTHONS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Unserved(Stated):
+    """Releases that are listed, and cannot be had as they were; ``stops``: their installation ends in an error."""
+
+    distribution: str
+    versions: VersionRange
+    says: str
+    stops: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.versions}: {self.says}"
+
+
+def unserved(matrix: Matrix, distribution: str, version: str) -> Unserved | None:
+    """Return why a listed release cannot be had as it was; None for any other."""
+    rows = (one for one in matrix.rows("wheels", "unserved", Unserved) if one.distribution == distribution)
+    return next((one for one in rows if one.versions.holds(version)), None)
+
+
+def elsewhere(matrix: Matrix, distribution: str, version: str) -> tuple[str, ...]:
+    """Return the other distributions of a component that have a release which this one, as it was read, never had."""
+    parts = next((held for held in DISTRIBUTIONS.values() if distribution in held), ())
+    asked, there = version_of(version), releases(matrix, distribution)
+    since = version_of(there[0].version) if there else None
+    if not (asked and since and since < asked) or release_of(matrix, distribution, version):
+        return ()
+    return tuple(one for one in parts if release_of(matrix, one, version))
+
+
 def parted(one: str, other: str) -> bool:
     """Return whether two distributions are parts of one product, each with its own version."""
     return one != other and bool(PART.fullmatch(one) and PART.fullmatch(other))
