@@ -126,7 +126,7 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
 
 
 def _behind(subjects: Sequence[str], matrix: Matrix) -> Iterator[str]:
-    """Yield what a program is a question about and nobody named: ComfyUI runs in a PyTorch."""
+    """Yield what a program depends on, if it was not named: ComfyUI runs in a PyTorch."""
     named = [re.split(r"[\[=<>!~ ]", one)[0] for one in subjects]
     about = (serving.program_named(matrix, canonicalize_name(one)) for one in named)
     there = {COMPONENTS.get(one, one) for one in named}
