@@ -1,7 +1,7 @@
-"""What is packed: files that git knows, where git is asked; each table as JSON too; and what all of it is made of.
+"""What is packed: the files that git tracks, if git is available; each table as JSON too; and a bill of materials.
 
-What the package says of itself where its address is known: links that lead somewhere from outside of a checkout too. A
-commit that has the tag of another release than the one that it says is not built.
+If the project's address is known, the package's description has links that also work outside a checkout. A commit
+whose tag names a release other than the one in its source is not built.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-# A link or a picture of Markdown to a file of the checkout; a checkout's address, as git and its hosts spell it.
+# A Markdown link or picture that refers to a file of the checkout; a checkout's address, as git and its hosts write it.
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<path>(?![a-z]+:|#)[^)]+)\)")
 ORIGIN = re.compile(
     r"(?:https://|ssh://git@|git@)(?P<host>github\.com)[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?", re.ASCII
 )
 TAG = re.compile(r"v\d[\w.]*", re.ASCII)
-PTX = "nvidia-cuda-nvrtc-cu12"  # the compiler whose output microbench/*.ptx is
+PTX = "nvidia-cuda-nvrtc-cu12"  # the compiler that produced microbench/*.ptx
 
 
 class DescribingHook(MetadataHookInterface):
-    """Say what the README says, and where the project is, as far as that is known."""
+    """Add the README as description, and the project's addresses if they are known."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Set the text and the addresses."""
@@ -64,13 +64,13 @@ PAGES = {
 
 
 def _outside(link: re.Match[str], place: str) -> str:
-    """Return a link to a file of the checkout as one to the same file of the release."""
+    """Return a link to a file of the checkout as a link to the same file of the release."""
     address = f"{place}/{link['path']}"
     return f"{link['picture']}[{link['text']}]({address}{'?raw=true' if link['picture'] else ''})"
 
 
 def address(root: Path) -> str | None:
-    """Return where the project is, as the runner says, or git; None where neither does. An archive says it itself."""
+    """Return the project's address from the CI runner or git, or None if unknown. An archive has its own."""
     if "GITHUB_REPOSITORY" in os.environ and "GITHUB_SERVER_URL" in os.environ:
         return f"{os.environ['GITHUB_SERVER_URL']}/{os.environ['GITHUB_REPOSITORY']}"
     said = _git(root, "remote", "get-url", "origin")
@@ -79,7 +79,7 @@ def address(root: Path) -> str | None:
 
 
 def released(root: Path, version: str) -> None:
-    """Raise ValueError where this commit has the tag of another release: what is built says what it is."""
+    """Raise ValueError if this commit has the tag of another release: a build must name its own release."""
     tags = [one for one in _git(root, "tag", "--points-at", "HEAD").split() if TAG.fullmatch(one)]
     if tags and f"v{version}" not in tags:
         raise ValueError(
@@ -89,7 +89,7 @@ def released(root: Path, version: str) -> None:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """Return what git says of a checkout; nothing where there is none, or no git."""
+    """Return git's output for a checkout; nothing without a checkout or without git."""
     if not (root / ".git").exists():
         return ""
     asked = ("git", "-C", str(root), *arguments)
@@ -101,16 +101,16 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 class PackingHook(BuildHookInterface[BuilderConfig]):
-    """Leave out what git does not know; write the tables as JSON, and the bill of materials, into the wheel."""
+    """Leave out untracked files; add the tables as JSON, and the bill of materials, to the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add and leave out; an editable install reads the checkout itself, which may change."""
+        """Add and exclude files; an editable install reads the checkout itself, which may change."""
         if version == "editable":
             return
         root = Path(self.root)
         released(root, self.metadata.version)
         untracked = set(_untracked(root))
-        pages = ["/docs"] * (self.target_name == "wheel")  # the man pages go beside the package, as shared data
+        pages = ["/docs"] * (self.target_name == "wheel")  # man pages are installed beside the package, as shared data
         config = self.build_config
         config.target_config["exclude"] = [*config.build_config["exclude"], *pages, *map(_pattern, sorted(untracked))]
         if self.target_name != "wheel":
@@ -128,13 +128,13 @@ class PackingHook(BuildHookInterface[BuilderConfig]):
         build_data["sbom_files"].append(str(bill))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Leave nothing behind."""
+        """Remove temporary files."""
         del build_data, artifact_path
         if version != "editable" and self.target_name == "wheel":
             self._made.cleanup()
 
     def _bill_of_materials(self) -> Mapping[str, object]:
-        """Return the bill of materials in CycloneDX: what gpustack needs, and what made the PTX that it ships."""
+        """Return the bill of materials in CycloneDX: gpustack's dependencies, and the compiler of its PTX."""
         core = self.metadata.core
         ours = f"pkg:pypi/{core.name}@{self.metadata.version}"
         parts = [_component(one, "required") for one in core.dependencies]
@@ -163,7 +163,7 @@ class PackingHook(BuildHookInterface[BuilderConfig]):
 
 
 def _component(text: str, scope: str) -> dict[str, object]:
-    """Return the row of a dependency: a range has no version, and says what it is as a property."""
+    """Return the entry of a dependency: its version if it is pinned, and its requirement as a property."""
     needs = Requirement(text)
     pinned = next((one.version for one in needs.specifier if one.operator == "=="), None)
     purl = f"pkg:pypi/{needs.name}" + (f"@{pinned}" if pinned else "")
@@ -172,7 +172,7 @@ def _component(text: str, scope: str) -> dict[str, object]:
 
 
 def _untracked(root: Path) -> Iterator[str]:
-    """Yield the files of a checkout that git does not know; none where there is no git to ask."""
+    """Yield the untracked files of a checkout; none if git is not available."""
     if not (root / ".git").exists():
         return
     asked = ("git", "-C", str(root), "ls-files", "--others", "--exclude-standard", "-z")
@@ -184,5 +184,5 @@ def _untracked(root: Path) -> Iterator[str]:
 
 
 def _pattern(name: str) -> str:
-    """Return a path as a pattern of gitignore that matches it alone."""
+    """Return a path as a gitignore pattern that matches only this path."""
     return "/" + "".join(f"\\{one}" if one in "\\*?[ " else one for one in name)

@@ -1,8 +1,8 @@
-"""Measure the budgets of the design as ratios, in one run, the commands taking turns: ``python benchmarks/budgets.py``.
+"""Measure the design's budgets as ratios, in one run, with the commands taking turns: ``python benchmarks/budgets.py``.
 
-Every figure is the median of the rounds; a ratio is that of two medians of the same run, since milliseconds vary
-between machines. ``--torch PYTHON`` names a Python that has torch, whose collect_env is then measured beside the
-doctor; ``--rounds N`` sets how often each command runs; ``--json FILE`` keeps every sample.
+Every figure is the median of the rounds; a ratio compares two medians of the same run, since milliseconds vary between
+machines. ``--torch PYTHON`` names a Python that has torch, whose collect_env is then compared with the doctor;
+``--rounds N`` sets how often each command runs; ``--json FILE`` saves every sample.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXAMPLE = REPO / "examples" / "driver-too-old.json"
 
 @dataclass
 class Command:
-    """One command of the comparison, with the wall seconds of every run."""
+    """One command in the comparison, with the wall time of every run in seconds."""
 
     name: str
     argv: list[str]
@@ -30,7 +30,7 @@ class Command:
     seconds: list[float] = field(default_factory=list)
 
     def run(self) -> None:
-        """Run once and keep what it took; a command that does not do its work ends the benchmark."""
+        """Run once and record the time; a command that fails ends the benchmark."""
         begun = time.perf_counter()
         done = subprocess.run(self.argv, capture_output=True, check=False)
         self.seconds.append(time.perf_counter() - begun)
@@ -56,7 +56,7 @@ def peak_mib() -> float:
 
 
 def main() -> int:
-    """Run all, print the table, and fail when a budget is not kept."""
+    """Run all, print the table, and fail if a budget is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--torch", metavar="PYTHON", help="a Python that has torch")
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def show(commands: list[Command], memory: float) -> bool:
-    """Print the table and tell whether every budget is kept."""
+    """Print the table and return whether every budget is met."""
     empty, start, judged, doctor, *torch = commands
     budgets = [
         (f"{start.name} / {empty.name}", start.median / empty.median, 8.0),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 REPO = Path(__file__).resolve().parent.parent
-# The kernel counts for a child also what the process had that it was forked from, so a small one starts it.
+# The kernel also counts the memory of the process that a child was forked from, so a small process starts it.
 LAUNCHER = """
 import json, os, resource, subprocess, sys
 out, err, most, *argv = sys.argv[1:]
@@ -33,7 +33,7 @@ class Ran(NamedTuple):
 
 
 def gpustack(*arguments: str | Path, at: Path, gib: float = 2) -> Ran:
-    """Run the command in so much address space; what it prints is kept in the folder."""
+    """Run the command with limited address space; its output is kept in the folder."""
     argv = [sys.executable, "-m", "gpustack", *map(str, arguments)]
     launch = [sys.executable, "-I", "-c", LAUNCHER, str(at / "out"), str(at / "err"), str(int(gib * 2**30)), *argv]
     done = subprocess.run(launch, cwd=REPO, capture_output=True, check=True)

@@ -1,8 +1,8 @@
-"""Feed each parser and each reader of a probe's answer what nobody would send: ``python benchmarks/fuzz.py``.
+"""Feed malformed input to each parser and each reader of probe results: ``python benchmarks/fuzz.py``.
 
-``--inputs N`` is how many for all together (100000), ``--seed N`` which; ``--json FILE`` keeps the figures. None may
-raise anything but our own error, nor take more than a second. Inputs are made from real ones: cut, doubled, joined,
-with bytes changed and JSON values put instead of others, and from nothing.
+``--inputs N`` is their total number (100000), ``--seed N`` selects them; ``--json FILE`` saves the figures. None may
+raise anything but our own error, or take more than a second. Inputs are derived from real ones (truncated, doubled,
+joined, with changed bytes and swapped JSON values) or made up.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ PIP = (
 
 @dataclass
 class Target:
-    """One parser, and how it bore up; of every so many inputs it gets ``share``."""
+    """One parser, and its results; it gets ``share`` of all inputs."""
 
     name: str
     eat: Callable[[random.Random], object]
@@ -75,8 +75,8 @@ class Target:
     broken: list[str] = field(default_factory=list)
 
     def feed(self, seed: int) -> None:
-        """Return it one input, known by its seed."""
-        begun = time.thread_time()  # of the processor: a busy machine is no slow parser
+        """Feed it one input, identified by its seed."""
+        begun = time.thread_time()  # processor time: a busy machine does not make a parser slow
         try:
             self.eat(random.Random(seed))  # noqa: S311 - no secret is made of it
         except GpustackError:
@@ -91,7 +91,7 @@ class Target:
 
 
 def answer(dice: random.Random) -> dict[str, Any]:
-    """Return what a probe might say."""
+    """Return a possible result of a probe."""
     said = {"id": "x", "status": "present", "seconds": 0.1, "log": [["read", "/x", "ok"]], "calls": [["f", 0.1, "ok"]],
             "instances": dice.choice(SNAPSHOTS)["components"][dice.randrange(3)]["instances"]}  # fmt: skip
     made = swapped(dice, said, 0.01)
@@ -99,7 +99,7 @@ def answer(dice: random.Random) -> dict[str, Any]:
 
 
 def eat_answer(dice: random.Random) -> object:
-    """Read an answer of a probe, and judge what it says."""
+    """Read a probe's result, and judge it."""
     replies = [
         catalogue.Reply(system=dice.choice(SYSTEMS), environment=None, answer=answer(dice))
         for _ in range(dice.randint(1, 3))
@@ -110,7 +110,7 @@ def eat_answer(dice: random.Random) -> object:
 
 
 def eat_snapshot(dice: random.Random) -> object:
-    """Read a snapshot, and where it is one, judge and write it."""
+    """Read a snapshot and, if it is valid, judge and write it."""
     said = swapped(dice, dice.choice(SNAPSHOTS), dice.choice((0.0002, 0.001, 0.01)))
     facts = snapshots.take(said, "x") if isinstance(said, dict) else snapshots.read(json.dumps(said))
     again = snapshots.render(*redact((facts, snapshots.unknown(said, facts))))
@@ -120,7 +120,7 @@ def eat_snapshot(dice: random.Random) -> object:
 
 
 def eat_files(dice: random.Random) -> object:
-    """Run a probe on files of nonsense."""
+    """Run a probe on nonsense files."""
     paths = ("/proc/driver/nvidia/version", "/proc/driver/nvidia/params", "/sys/module/nvidia/version", "/dev/kmsg",
              "/sys/module/nvidia/initstate", "/proc/cmdline", "/proc/mounts", "/proc/self/limits", "/proc/meminfo",
              "/proc/sys/kernel/osrelease", "/var/lib/dpkg/status", "/etc/os-release", "/etc/ld.so.cache",
@@ -130,11 +130,11 @@ def eat_files(dice: random.Random) -> object:
     try:
         return json.dumps(dice.choice(PROBES)(host))
     except OSError:
-        return None  # what a probe raises on purpose: the runner makes a failed answer of it
+        return None  # a probe raises it on purpose: the runner turns it into a failed result
 
 
 def eat_machine(dice: random.Random) -> object:
-    """Run any probe on a machine of nonsense, as the runner of probes does, and judge its answer."""
+    """Run any probe on a nonsense machine, as the runner of probes does, and judge its result."""
     system = dice.choice(SYSTEMS)
     host = OddHost(dice, dict(system.data), KERNEL.values())
     said = json.loads(json.dumps(RUNNER["ask"](dict(system.data), lambda: host, "probe")))
@@ -147,7 +147,7 @@ def eat_machine(dice: random.Random) -> object:
 
 
 def eat_figures(dice: random.Random) -> object:
-    """Read a saved report of the bench, and one to compare with, where it is one."""
+    """Read a saved bench report and, if it is valid, compare with it."""
     path = Path(FOLDER.name) / "bench.json"
     path.write_text(json.dumps(swapped(dice, FIGURES, dice.choice((0.0001, 0.001, 0.01)))))
     with suppress(GpustackError):
@@ -156,7 +156,7 @@ def eat_figures(dice: random.Random) -> object:
 
 
 def eat_line(dice: random.Random) -> object:
-    """Read what the bench's child says."""
+    """Read output of the bench's child process."""
     opened = swapped(dice, lines.OPENED, dice.choice((0.0, 0.02)))
     try:
         seen = results.opened(opened, 0)
@@ -168,7 +168,7 @@ def eat_line(dice: random.Random) -> object:
 
 
 def eat_pip(dice: random.Random) -> object:
-    """Read what pip prints."""
+    """Read output of pip."""
 
     class Told(index.Index):
         def _ask(self, *_words: str) -> str:
@@ -179,14 +179,14 @@ def eat_pip(dice: random.Random) -> object:
 
 
 def eat_input(dice: random.Random) -> object:
-    """Read what is piped in, whatever it is."""
+    """Read any piped input."""
     data = spoilt(dice, dice.choice((*TEXTS, json.dumps(SNAPSHOTS[0])))).encode(
         dice.choice(("utf-8", "utf-16", "latin-1")), "replace"
     )
     return imports.load(["-"], BytesIO(bent(dice, data[:4000]) if data else b""), MATRIX)
 
 
-PROBES = [load(name)["probe"].__wrapped__ for name in FILES]  # rows are of any system: no schema holds there
+PROBES = [load(name)["probe"].__wrapped__ for name in FILES]  # rows may be about any system, so no schema applies
 RUNNER = load("__main__.py")
 FOLDER = TemporaryDirectory()
 UNFORESEEN: Counter[str] = Counter()
@@ -232,7 +232,7 @@ def _elf(read: Callable[..., object], dice: random.Random) -> object:
 
 
 def turns(every: tuple[Target, ...]) -> Iterator[Target]:
-    """Yield the targets again and again, each as often as its share is."""
+    """Yield the targets endlessly, each in proportion to its share."""
     while True:
         for target in every:
             for _ in range(target.share):
@@ -240,7 +240,7 @@ def turns(every: tuple[Target, ...]) -> Iterator[Target]:
 
 
 def run(inputs: int, seed: int) -> tuple[Target, ...]:
-    """Feed so many inputs; give how each bore up."""
+    """Feed this many inputs; return the results of each target."""
     every = targets()
     for number, target in zip(range(inputs), turns(every)):  # noqa: B905 - the second has no end
         target.feed(seed * 1_000_003 + number)
@@ -248,7 +248,7 @@ def run(inputs: int, seed: int) -> tuple[Target, ...]:
 
 
 def main() -> int:
-    """Run it and say how it went; 1 where anything raised or was slow."""
+    """Run it and print the results; return 1 if anything raised or was slow."""
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--inputs", type=int, default=100_000)
     reader.add_argument("--seed", type=int, default=1)

@@ -1,9 +1,9 @@
 """Judge the snapshot of a very large machine: ``python benchmarks/large.py``.
 
-64 GPUs, 10 000 packages and a kernel's log of 100 MB, which the probe reads through its own limit. Each step is done in
-a process of its own, whose wall time and peak of memory are told; one snapshot is judged ``--times`` (1000) times, and
-every report must be the same byte by byte. ``--gpus``, ``--packages`` and ``--log`` (MB) make it
-smaller, ``--json FILE`` keeps the figures.
+64 GPUs, 10 000 packages and a kernel log of 100 MB, which the probe reads up to its own limit. Each step runs in its
+own process, whose wall time and peak memory are reported; one snapshot is judged ``--times`` (1000) times, and every
+report must be identical byte for byte. ``--gpus``, ``--packages`` and ``--log`` (MB) make it smaller, ``--json FILE``
+saves the figures.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ XID = "NVRM: Xid (PCI:0000:{:02x}:00): {}, pid=1234, name=python, Ch 00000008\n"
 
 
 def machine(gpus: int) -> dict[str, Any]:
-    """Return the snapshot of one recorded H200, its GPU as often as wanted."""
+    """Return the snapshot of one recorded H200, with this many copies of its GPU."""
     said: dict[str, Any] = json.loads((REPO / "tests/hosts/recorded-h200.json").read_text("utf-8"))["facts"]
     for one in said["components"]:
         if one["id"] in {"gpu", "pci-display", "nvlink"} and one["instances"]:
@@ -45,14 +45,14 @@ def listed(packages: int) -> str:
 
 
 def _moved(copy: dict[str, Any], number: int) -> dict[str, Any]:
-    """Return a copy of a GPU at another place."""
+    """Return a copy of a GPU at another address."""
     place, uuid = f"0000:{number + 1:02x}:00.0", f"GPU-{number:08x}-0000-0000-0000-000000000000"
     key = uuid if str(copy["key"]).startswith("GPU-") else place
     return {**copy, "key": key, "facts": {**copy["facts"], "pci": place, "uuid": uuid, "index": number}}
 
 
 def log(path: Path, megabytes: int) -> None:
-    """Write a kernel's log as dmesg prints it."""
+    """Write a kernel log as dmesg prints it."""
     plain = "".join(f"[{at:12.6f}] usb 1-{at}: new high-speed USB device number {at}\n" for at in range(20_000))
     events = "".join(f"[{at:12.6f}] {XID.format(at % 64 + 1, 31 if at % 2 else 43)}" for at in range(200))
     with path.open("w") as file:
@@ -62,7 +62,7 @@ def log(path: Path, megabytes: int) -> None:
 
 
 def timed(name: str, *origins: Path) -> dict[str, Any]:
-    """Run the doctor on these and give what it took; ends where it failed."""
+    """Run the doctor on these and return its cost; exit if it fails."""
     sources = [word for origin in origins for word in ("--from", origin)]
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
@@ -88,14 +88,14 @@ def run(gpus: int, packages: int, megabytes: int) -> list[dict[str, Any]]:
 
 
 def same(times: int) -> int:
-    """Judge one snapshot so many times; give how many different reports that makes, byte by byte."""
+    """Judge one snapshot this many times; return how many different reports result, byte for byte."""
     facts = snapshots.read(json.dumps(machine(8)))
     matrix = Matrix()
     return len({plain.render(judge(facts, matrix)) for _ in range(times)})
 
 
 def main() -> int:
-    """Say what it took; 1 where it is more than was promised."""
+    """Print the cost; return 1 if it exceeds the limits."""
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--gpus", type=int, default=64)
     reader.add_argument("--packages", type=int, default=10_000)

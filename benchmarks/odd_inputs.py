@@ -1,4 +1,4 @@
-"""What nobody would send: texts, JSON, bytes and whole machines, made from real ones and from nothing."""
+"""Malformed inputs: texts, JSON, bytes and whole machines, derived from real ones or made up."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SNAPSHOTS = [json.loads(path.read_text("utf-8")) for path in sorted((REPO / "exa
 
 
 def spoilt(dice: random.Random, text: str) -> str:
-    """Return a text that was cut, doubled, joined with another or peppered."""
+    """Return a text that was truncated, doubled, joined with another or sprinkled with odd characters."""
     for _ in range(dice.randint(1, 4)):
         at, end = sorted(dice.randrange(len(text) + 1) for _ in range(2))
         text = dice.choice((
@@ -87,7 +87,7 @@ def spoilt(dice: random.Random, text: str) -> str:
 
 
 def swapped(dice: random.Random, value: Any, often: float) -> Any:  # noqa: ANN401 - JSON
-    """Return JSON with some values left out, or put instead of others."""
+    """Return JSON with some values left out or replaced by others."""
     if dice.random() < often:
         return dice.choice(ODD)
     if isinstance(value, dict):
@@ -97,7 +97,7 @@ def swapped(dice: random.Random, value: Any, often: float) -> Any:  # noqa: ANN4
 
 
 def bent(dice: random.Random, data: bytes) -> bytes:
-    """Return bytes of which some are others, and the end perhaps missing."""
+    """Return bytes of which some are changed, and the end perhaps missing."""
     changed = bytearray(data)
     for _ in range(dice.randint(1, 12)):
         changed[dice.randrange(len(changed))] = dice.randrange(256)
@@ -105,7 +105,7 @@ def bent(dice: random.Random, data: bytes) -> bytes:
 
 
 class OddHost(ToldHost):
-    """A machine where any file may be there, or be closed, and holds anything; so do folders, programs, libraries."""
+    """A machine where any file may exist or be unreadable, with any content; so may folders, programs and libraries."""
 
     def __init__(self, dice: random.Random, row: dict[str, Any], real: Iterable[str]) -> None:
         super().__init__(row=row, environ={"PATH": "/usr/bin", "HOME": "/root", "LD_LIBRARY_PATH": "/x:/y"})
@@ -114,7 +114,7 @@ class OddHost(ToldHost):
         self.folders: dict[str, builtins.list[str]] = {}
 
     def _held(self, path: str) -> bytes | OSError:
-        """Return what a file holds, the same each time."""
+        """Return the content of a file, the same each time."""
         if path not in self.files:
             kind = self.dice.random()
             missing = OSError(errno.ENOENT, "No such file or directory")
@@ -134,7 +134,7 @@ class OddHost(ToldHost):
         ))()  # fmt: skip
 
     def bytes(self, path: str, limit: int = 1 << 20, offset: int = 0) -> bytes | None:
-        """Return what the file holds."""
+        """Return the content of the file."""
         held = self._held(path)
         if isinstance(held, OSError):
             self._note("read", path, held)
@@ -161,16 +161,16 @@ class OddHost(ToldHost):
         return self.folders[folder][:most]
 
     def glob(self, pattern: str) -> builtins.list[str]:
-        """Return paths that match, now and then."""
+        """Return paths that match, sometimes."""
         made = (re.sub(r"\[[^]]*\]|\*+|\?", lambda _: self.dice.choice(NAMES), pattern) for _ in range(3))
         return sorted(set(made)) if self.dice.random() < 0.5 else []  # noqa: PLR2004
 
     def link(self, path: str) -> str | None:
-        """Return where a link leads, which may be anywhere."""
+        """Return the target of a link, which may be anything."""
         return self.dice.choice((None, path, "../x", self.dice.choice(BITS)))
 
     def real(self, path: str) -> str:
-        """Return the path as it is."""
+        """Return the path unchanged."""
         return path
 
     def path(self, tool: str) -> str | None:
@@ -178,7 +178,7 @@ class OddHost(ToldHost):
         return self.dice.choice((None, f"/usr/bin/{tool}"))
 
     def run(self, *argv: str, seconds: float | None = None) -> dict[str, Any] | None:  # noqa: ARG002 - told at once
-        """Return anything that a command may print, or be too slow."""
+        """Return anything that a command may print, or time out."""
         if self.dice.random() < 0.2:  # noqa: PLR2004
             raise TimeoutError(argv[0])
         if self.dice.random() < 0.2:  # noqa: PLR2004
@@ -187,7 +187,7 @@ class OddHost(ToldHost):
         return {"code": self.dice.choice((0, 1, -11)), "out": out, "err": self.dice.choice(BITS)}
 
     def library(self, name: str) -> Any:  # noqa: ANN401 - a vendor's library
-        """Return a library, or say that there is none."""
+        """Return a library, or report that there is none."""
         if self.dice.random() < 0.5:  # noqa: PLR2004
             raise OSError(f"{name}: {self.dice.choice(BITS)}")
         return LIBRARY(self, OddLibrary(self.dice))
@@ -198,7 +198,7 @@ class OddHost(ToldHost):
 
 
 class OddLibrary:
-    """A library that has this function and not that one, each of which answers with any number."""
+    """A library that has some functions and lacks others; each returns any number."""
 
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
@@ -211,7 +211,7 @@ class OddLibrary:
 
 
 class _Function(SimpleNamespace):
-    """A function of a library, which has a type that one may set."""
+    """A function of a library, whose type can be set."""
 
     def __init__(self, answer: Callable[..., int]) -> None:
         super().__init__(answer=answer)

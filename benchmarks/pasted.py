@@ -1,8 +1,8 @@
 """Read pasted texts of growing size: ``python benchmarks/pasted.py``.
 
-A log, a conversation and lines that were made to be slow are each read at ``--least`` MB and at twice that, up to
-``--most`` (100): the time per megabyte may not grow by more than ``GROWS`` from one to the next. ``--json FILE`` keeps
-the figures.
+A log, a conversation and deliberately slow lines are each read at ``--least`` MB and at twice that, and so on up to
+``--most`` (100): the time per megabyte may not grow by more than ``GROWS`` from one size to the next. ``--json FILE``
+saves the figures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ sys.path.insert(0, str(REPO))
 from gpustack.imports import load_texts  # noqa: E402 - of this checkout
 from gpustack.matrix import Matrix  # noqa: E402 - of this checkout
 
-MB, GROWS, NOISE = 1_000_000, 1.5, 0.5  # bytes; times; seconds that are too few to compare
+MB, GROWS, NOISE = 1_000_000, 1.5, 0.5  # bytes; factor; seconds that are too few to compare
 TEXTS = {
     "log": "[ 12.345678] NVRM: Xid (PCI:0000:3b:00): {n}, pid=1, name=python, Ch 00000008\n",
     "conversation": "I removed the riser {n} times, the card was never hot, but nvidia_uvm is not loaded. Why?\n",
@@ -36,7 +36,7 @@ TEXTS = {
 
 
 def text(kind: str, size: int) -> bytes:
-    """Return a text of a kind that has this many bytes."""
+    """Return a text of this kind and size in bytes."""
     piece = "".join(TEXTS[kind].format(n=number % 997) for number in range(2000)).encode()
     return (piece * (size // len(piece) + 1))[:size]
 
@@ -50,14 +50,14 @@ def seconds(kind: str, size: int, matrix: Matrix) -> float:
 
 
 def main() -> int:
-    """Measure each kind; return how many take more time per megabyte the longer they are."""
+    """Measure each kind; return how many take more time per megabyte as they get longer."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--least", type=int, default=1)
     parser.add_argument("--most", type=int, default=100)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     matrix, figures, slow = Matrix(), {}, 0
-    seconds("log", MB // 10, matrix)  # tables and expressions are made once
+    seconds("log", MB // 10, matrix)  # tables and expressions are built once
     for kind in TEXTS:
         took: dict[int, float] = {}
         size = given.least

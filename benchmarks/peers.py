@@ -1,8 +1,8 @@
-"""Measure our benchmarks and those of others on this machine, in one run, taking turns: ``python -m benchmarks.peers``.
+"""Measure our benchmarks and others' on this machine, in one run, taking turns: ``python -m benchmarks.peers``.
 
-The peers' sources or programs lie in ``--folder`` (``benchmarks/peer/build.sh FOLDER`` builds them); one that is
-not there is said, and the others are compared. Every figure is the median of the rounds; a ratio is that of two medians
-of the same run. ``--json FILE`` keeps every figure of every round, ``--outputs FOLDER`` what each program printed.
+The peers' sources or programs are in ``--folder`` (``benchmarks/peer/build.sh FOLDER`` builds them); missing ones are
+reported, and the others are compared. Every figure is the median of the rounds; a ratio compares two medians of the
+same run. ``--json FILE`` saves every figure of every round, ``--outputs FOLDER`` what each program printed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any
 from benchmarks.peer import lines, outputs, programs
 
 BURN = ["--sustain", str(programs.BURN_SECONDS)]
-BURN_ROUNDS = 1  # gpu-burn heats the card, and nothing is asked of its ratio
+BURN_ROUNDS = 1  # gpu-burn heats the card, and its ratio has no minimum
 
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """What was measured so far: figures by name, round by round; our reports; what failed; and raw outputs."""
+    """The measurements so far: figures by name, round by round; our reports; what failed; and raw outputs."""
 
     samples: dict[str, list[float]] = field(default_factory=dict)
     reports: list[dict[str, Any]] = field(default_factory=list)
@@ -35,13 +35,13 @@ class Run:
     raw: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, name: str, figures: Mapping[str, float]) -> None:
-        """Keep the figures of one program in one round."""
+        """Add the figures of one program in one round."""
         for what, figure in figures.items():
             self.samples.setdefault(f"{name}: {what}" if name else what, []).append(figure)
 
 
 def ours(run: Run, names: list[str]) -> None:
-    """Run our suite once, and keep its figures and its report."""
+    """Run our suite once, and add its figures and its report."""
     begun = time.perf_counter()
     report = json.loads(programs.ours(names))
     run.seconds.setdefault("gpustack bench", []).append(time.perf_counter() - begun)
@@ -50,7 +50,7 @@ def ours(run: Run, names: list[str]) -> None:
 
 
 def theirs(run: Run, peer: programs.Peer, number: int) -> None:
-    """Run a peer once; what goes wrong is kept, and the peer is left out from then on."""
+    """Run a peer once; an error is recorded, and the peer is left out from then on."""
     if peer.name in run.failed or (peer.name == "gpu-burn" and number >= BURN_ROUNDS):
         return
     begun = time.perf_counter()
@@ -68,7 +68,7 @@ def theirs(run: Run, peer: programs.Peer, number: int) -> None:
 
 
 def shapes(report: Mapping[str, Any]) -> dict[str, list[list[int]]]:
-    """Return the shapes that we tried for each type of product, from the names of the ways in our first report."""
+    """Return the shapes that we tried for each type of product, from the names of the variants in our first report."""
     found: dict[str, list[list[int]]] = {}
     for row in report["results"]:
         if row["id"].startswith("gemm.") and row["value"]:
@@ -79,7 +79,7 @@ def shapes(report: Mapping[str, Any]) -> dict[str, list[list[int]]]:
 
 
 def main() -> int:
-    """Run all, print the tables, and fail when something that must hold does not."""
+    """Run all, print the tables, and fail if a requirement is not met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path.cwd(), help="where the peers' checkouts and bin/ lie")
     parser.add_argument("--python", default=sys.executable, help="a Python that has torch")
@@ -122,7 +122,7 @@ def main() -> int:
 def finish(
     run: Run, ready: list[programs.Peer], missing: dict[str, str], kept: Path | None, folder: Path | None
 ) -> int:
-    """Print the tables and keep what was asked for; give 1 where something that must hold does not."""
+    """Print the tables and save the requested files; return 1 if a requirement is not met."""
     found, agreed = lines.outcomes(run.samples), lines.agreement([_rows(report) for report in run.reports])
     limits = {name: _limit(run, name) for name in lines.LIMITS if name in run.samples}
     show(run, found, agreed, limits)
@@ -139,7 +139,7 @@ def finish(
 
 
 def show(run: Run, found: list[lines.Outcome], agreed: list[lines.Agreement], limits: Mapping[str, float]) -> None:
-    """Print what is compared, our own limits, and how well our runs agree."""
+    """Print the comparisons, our own limits, and how well our runs agree."""
     print(f"{'':11}{'ours':22}{'median (lowest to highest)':32}{'ratio':>7}{'asked':>8}  peer")
     for one in found:
         least = f"{one.line.least:.3f}" if one.line.least else "-"
@@ -207,7 +207,7 @@ def _limit(run: Run, name: str) -> float:
 
 
 def _gpus() -> int:
-    """Return how many GPUs there are, as the driver's own program lists them."""
+    """Return the number of GPUs, as listed by the driver's own program."""
     try:
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)  # noqa: S607 - from PATH
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""The first GPU by the driver's own library alone: whether CUDA has one here, its name, and memory on it.
+"""The first GPU, using only the driver's own library: whether CUDA has one here, its name, and memory on it.
 
-For trials, which must fail only for the fault of what is tried. Its arrays are taken by all that know
-``__cuda_array_interface__``; the primary context, which libraries share, is made current. Also one kernel (saxpy) in
-two spellings: PTX that every GPU since Maxwell runs, and CUDA C++ for those who compile.
+For trials, which must fail only if the library under trial is at fault. Its arrays work with every library that
+supports ``__cuda_array_interface__``; the primary context, which libraries share, is made current. Also one kernel
+(saxpy) in two forms: PTX that every GPU since Maxwell runs, and CUDA C++ for trials that compile.
 """
 
 import ctypes
@@ -128,7 +128,7 @@ class Gpu:
 
 
 class Array:
-    """Consecutive numbers on the GPU, in the form that other libraries take."""
+    """Consecutive numbers on the GPU, in the form that other libraries accept."""
 
     def __init__(self, gpu: Gpu, numbers: "Sequence[int]", kind: str) -> None:
         """Allocate and copy; the process ends before anything would have to be freed."""

@@ -1,8 +1,8 @@
-"""What the dynamic loader reads of an ELF file: its own name, what it needs, where it looks, the glibc it asks for.
+"""What the dynamic loader reads from an ELF file: its name, its dependencies, its search paths, the glibc it requires.
 
-Only headers are read, by offset, so that a file of two gigabytes costs a few kilobytes. Whatever the bytes are, the
-answer is a description or None. Source: System V ABI (gABI), "Program Loading", "Dynamic Linking", "Sections" and "Note
-Section"; symbol versions after the Linux Standard Base, "Symbol Versioning".
+Only headers are read, by offset, so a file of two gigabytes costs a few kilobytes. Whatever the bytes are, the result
+is a description or None. Source: System V ABI (gABI), "Program Loading", "Dynamic Linking", "Sections" and "Note
+Section"; symbol versions according to the Linux Standard Base, "Symbol Versioning".
 """
 
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from probes.host import Facts, Host
 
     Take = Callable[[int, int], Optional[bytes]]  # (offset, size): the bytes there, fewer at the end of the file
-    Section = Tuple[int, int, int, int, int]  # where its name is, kind, offset, size, the section that goes with it
+    Section = Tuple[int, int, int, int, int]  # position of its name, kind, offset, size, the related section
 
 PAGE = 1 << 12
 BLOCK = 1 << 20
@@ -32,14 +32,14 @@ NEEDED, STRTAB, SONAME, RPATH, RUNPATH, VERNEED, VERNEEDNUM = 1, 5, 14, 15, 29, 
 
 
 class DamagedError(ValueError):
-    """The file ends too early, or points to where nothing is."""
+    """The file ends too early, or refers to a place outside it."""
 
 
 class Binary:
-    """An ELF file as offsets and layouts of numbers, read page by page."""
+    """An ELF file, read page by page by offset and number layout."""
 
     def __init__(self, take: "Take") -> None:
-        """Read the identification, which says how wide the numbers are and which byte comes first."""
+        """Read the identification, which gives the width of numbers and the byte order."""
         self.take = take
         self.pages: "Dict[int, bytes]" = {}
         mark = self.some(0, 16)
@@ -60,7 +60,7 @@ class Binary:
         return found
 
     def numbers(self, offset: int, narrow: str, wide: str) -> "Tuple[int, ...]":
-        """Return the numbers that lie there, by the layout for files of 32 or of 64 bits."""
+        """Return the numbers at an offset, by the layout for 32-bit or 64-bit files."""
         layout = self.order + (wide if self.wide else narrow)
         return struct.unpack(layout, self.some(offset, struct.calcsize(layout)))
 
@@ -84,7 +84,7 @@ class Binary:
 
 
 def read(take: "Take") -> "Optional[Facts]":
-    """Return class, machine, soname, needed, rpath, runpath and the highest glibc asked for; None if it is no ELF."""
+    """Return class, machine, soname, needed, rpath, runpath and the highest glibc required; None if it is not ELF."""
     try:
         return _describe(Binary(take))
     except (DamagedError, struct.error):
@@ -92,7 +92,7 @@ def read(take: "Take") -> "Optional[Facts]":
 
 
 def pieces(take: "Take", size: int, word: bytes, around: int) -> "Iterator[bytes]":
-    """Yield what stands around each place of a word, from the end of the file (where constants lie) to its start."""
+    """Yield the bytes around each occurrence of a word, from the end of the file (where constants are) to its start."""
     end = size
     while end > 0:
         begin = max(0, end - BLOCK)
@@ -106,7 +106,7 @@ def pieces(take: "Take", size: int, word: bytes, around: int) -> "Iterator[bytes
 
 
 def within(take: "Take", named: str, word: bytes, around: int) -> "Iterator[bytes]":
-    """Yield what stands around each place of a word in one section, from its end on; nothing if there is none."""
+    """Yield the bytes around each occurrence of a word in one section, from its end; nothing if there are none."""
     try:
         file = Binary(take)
         sections, names = _sections(file)
@@ -118,7 +118,7 @@ def within(take: "Take", named: str, word: bytes, around: int) -> "Iterator[byte
 
 
 def reader(host: "Host", path: str) -> "Take":
-    """Return what reads bytes of a file; many small reads of it are one look in the log."""
+    """Return a function that reads bytes of a file; its many small reads are logged as one."""
     host.bytes(path, 1)
     kept = len(host.log)
 
@@ -131,7 +131,7 @@ def reader(host: "Host", path: str) -> "Take":
 
 
 def note(take: "Take", named: str, owner: str) -> "Optional[bytes]":
-    """Return what the note section of this name holds; None if there is none, or where another owner wrote it."""
+    """Return the content of the note section with this name; None if there is none, or if another owner wrote it."""
     try:
         file = Binary(take)
         sections, names = _sections(file)
@@ -139,7 +139,7 @@ def note(take: "Take", named: str, owner: str) -> "Optional[bytes]":
             if kind == NOTE and file.text(names + at) == named:
                 spelled, size = file.numbers(offset, "II", "II")
                 if file.some(offset + 12, min(spelled, PAGE)).rstrip(b"\0") == owner.encode("utf-8"):
-                    # between name and text are zero bytes up to the section's own alignment
+                    # zero bytes pad the name to the section's alignment
                     return (take(offset + 12 + spelled, min(size, MOST_TEXT) + 8) or b"").lstrip(b"\0")[:size]
     except (DamagedError, struct.error):
         pass
@@ -180,7 +180,7 @@ def _sections(file: Binary) -> "Tuple[List[Section], int]":
 def _describe(file: Binary) -> "Facts":
     segments = list(_segments(file))
     entries = [entry for kind, offset, size, _ in segments if kind == DYNAMIC for entry in _entries(file, offset, size)]
-    held = dict(reversed(entries))  # of a tag that may stand once, the first counts
+    held = dict(reversed(entries))  # of a tag that may occur only once, the first counts
     strings = _place(segments, held[STRTAB]) if STRTAB in held else 0
     texts = [(tag, file.text(strings + value)) for tag, value in entries if tag in (NEEDED, SONAME, RPATH, RUNPATH)]
     versions = list(_versions(file, _place(segments, held[VERNEED]), strings, held)) if VERNEED in held else []
@@ -221,7 +221,7 @@ def _entries(file: Binary, offset: int, size: int) -> "Iterator[Tuple[int, int]]
 
 
 def _place(segments: "List[Tuple[int, int, int, int]]", address: int) -> int:
-    """Return where in the file lies what will be at this address."""
+    """Return the file offset of what will be at this address."""
     for kind, offset, size, start in segments:
         if kind == LOAD and start <= address < start + size:
             return offset + address - start
@@ -233,7 +233,7 @@ def _folders(texts: "List[Tuple[int, str]]", wanted: int) -> "List[str]":
 
 
 def _versions(file: Binary, offset: int, strings: int, held: "Dict[int, int]") -> "Iterator[str]":
-    """Yield the name of every symbol version that the file asks of others."""
+    """Yield the name of every symbol version that the file requires from others."""
     left = MOST_ENTRIES
     for _ in range(min(held.get(VERNEEDNUM, 0), MOST_ENTRIES)):
         _, count, _, first, following = file.numbers(offset, "HHIII", "HHIII")

@@ -49,7 +49,7 @@ class Host:
     # Files. A path is always the path that the machine itself would use, without root.
 
     def read(self, path: str, limit: int = LIMIT) -> "Optional[str]":
-        """Return the text of a file, or None if there is none or it cannot be read: ``why(path)`` tells which."""
+        """Return the text of a file, or None if there is none or it cannot be read: ``why(path)`` says which."""
         data = self.bytes(path, limit)
         return None if data is None else data.decode("utf-8", "replace")
 
@@ -199,7 +199,7 @@ class Host:
         kept = len(self.log)
         size = (self.stat(path) or {"size": 0})["size"]
         for piece in self.shared("elf.py")["pieces"](lambda at, much: self.bytes(path, much, at), size, word, around):
-            del self.log[kept:]  # the first read said whether it can be read
+            del self.log[kept:]  # the first read showed whether it can be read
             yield piece
         del self.log[kept:]
 

@@ -59,7 +59,7 @@ def libcuda(host: "Host") -> "Facts":
 
 
 def pythons(host: "Host") -> "List[Facts]":
-    """Return each Python with what it would say of itself: those told first, then those that hold a framework."""
+    """Return each Python with what it would report about itself: the named ones first, then those with a framework."""
     shared = host.shared("pythons.py")
     kind = machine(host)
     libc = glibc(host, kind)

@@ -1,7 +1,7 @@
-"""An unpacked image as a host: it is read, and nothing of it is run or loaded.
+"""An unpacked image as a host: it is only read, and nothing in it is run or loaded.
 
-Its Python and its variables are told, since neither can be asked. Standard library and Python 3.8 syntax; loaded by
-path by the runner of probes.
+Its Python and its variables are passed in, since they cannot be queried. Standard library and Python 3.8 syntax; the
+runner of probes loads it by path.
 """
 
 TYPE_CHECKING = False
@@ -27,13 +27,13 @@ WHY = "it would have to be run, and an unpacked file system is only read"
 
 
 class UnreadError(Exception):
-    """What files alone do not tell. No OSError: a probe would take that for a failure of the library."""
+    """Something that files alone do not show. Not an OSError: a probe would treat that as a failure of the library."""
 
     unread = True
 
 
 def inert(base: "Type[Host]", told: "Optional[Facts]" = None) -> "Type[Host]":
-    """Return the kind of host that runs nothing; ``told`` is what its Python would say of itself."""
+    """Return the class of hosts that run nothing; ``told`` is what its Python would report about itself."""
 
     class Inert(base):  # type: ignore[valid-type,misc]  # the class was loaded by path
         """A file system in a folder."""
@@ -41,11 +41,11 @@ def inert(base: "Type[Host]", told: "Optional[Facts]" = None) -> "Type[Host]":
         inert = True
 
         def interpreter(self) -> "Facts":
-            """Return what is known of the Python; without one, what is known of the image alone."""
+            """Return what is known about the Python or, without one, about the image."""
             return dict(NOBODY, **(told or {}))
 
         def run(self, *argv: str, seconds: "Optional[float]" = None) -> "Optional[Facts]":  # noqa: ARG002 - never runs
-            """Return None, as for a command that is missing."""
+            """Return None, as for a missing command."""
             self.log.append(("run", argv[0], "not run"))
             return None
 
@@ -58,7 +58,7 @@ def inert(base: "Type[Host]", told: "Optional[Facts]" = None) -> "Type[Host]":
             raise UnreadError(name + ": " + WHY)
 
         def apart_all(self, works: "List[Callable[[], Any]]", seconds: "Optional[float]" = None) -> "List[Any]":  # noqa: ARG002 - never runs
-            """Raise where there is any work: what is put apart is what loads a library."""
+            """Raise if there is any work: only work that loads a library is isolated."""
             if works:
                 raise UnreadError(WHY)
             return []

@@ -1,4 +1,4 @@
-"""What is installed for a Python, read from names of folders and a few small files: nothing is imported or run.
+"""What is installed for a Python, read from folder names and a few small files: nothing is imported or run.
 
 Sources: PyPA "Recording installed projects" and "Core metadata", PEP 503 (names), PEP 508 (markers), PEP 610
 (direct_url.json), PEP 660 with the finder that setuptools writes for editable installs; conda's ``conda-meta``.
@@ -31,7 +31,7 @@ def normal(name: str) -> str:
 def find(host: "Host") -> "List[Facts]":
     """Return every installed distribution {name, version, path, kind}: in the order of the path, then conda's.
 
-    Read once a process: a dozen probes of one child ask for it.
+    Read once per process: a dozen probes of one child use it.
     """
     if "installed" not in host.kept:
         known = len(host.log)
@@ -60,7 +60,7 @@ def _find(host: "Host") -> "List[Facts]":
 
 
 def versions(copies: "Sequence[Facts]") -> "Dict[str, Optional[str]]":
-    """Return the version of each distribution that an import would see: the first on the path."""
+    """Return the version of each distribution that an import would find: the first on the path."""
     found: "Dict[str, Optional[str]]" = {}
     for copy in copies:
         found.setdefault(copy["name"], copy["version"])
@@ -68,7 +68,7 @@ def versions(copies: "Sequence[Facts]") -> "Dict[str, Optional[str]]":
 
 
 def origin(host: "Host", copy: "Facts") -> "Facts":
-    """Return who installed a copy, and whether it is a checkout that is used in place (editable)."""
+    """Return who installed a copy, and whether it is a checkout used in place (editable)."""
     if copy["kind"] == "conda":
         return {"installer": "conda", "editable": False}
     try:
@@ -77,13 +77,13 @@ def origin(host: "Host", copy: "Facts") -> "Facts":
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         editable = False
     installer = (host.read(copy["path"] + "/INSTALLER", 200) or "").strip()
-    # setup.py develop leaves the metadata in the checkout, which is put on the path by a .pth file
+    # setup.py develop leaves the metadata in the checkout, which a .pth file puts on the path
     developed = copy["kind"] == "egg-info" and copy["version_from"] == "file"
     return {"installer": installer or None, "editable": editable or developed}
 
 
 def places(host: "Host", package: str) -> "List[str]":
-    """Return each folder that holds the package, as imports would find it: on the path, then by setuptools' finders."""
+    """Return each folder that contains the package, as imports find it: on the path, then by setuptools' finders."""
     folders = host.interpreter()["path"]
     found = [folder + "/" + package for folder in folders if host.exists(folder + "/" + package + "/__init__.py")]
     if found:
@@ -98,10 +98,10 @@ def places(host: "Host", package: str) -> "List[str]":
 
 
 def literals(text: str) -> "Dict[str, Any]":
-    """Return the names that a Python source assigns plain values to, annotated or not; nothing is run."""
+    """Return the names that a Python source file assigns literal values to, annotated or not; nothing is run."""
     found: "Dict[str, Any]" = {}
     try:
-        with warnings.catch_warnings():  # a source with a doubtful escape warns on standard error
+        with warnings.catch_warnings():  # source with an invalid escape would warn on standard error
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -138,9 +138,9 @@ def headers(text: str) -> "List[Tuple[str, str]]":
 def requirements(
     host: "Host", copy: "Facts", extras: "Sequence[str]" = (), only: "Optional[re.Pattern[str]]" = None
 ) -> "Iterator[Requirement]":
-    """Yield name, extras and versions of what a copy requires here, with these extras of its own.
+    """Yield name, extras and versions of what a copy requires here, with these of its own extras.
 
-    ``only`` leaves out other names before their markers are read, which costs most of the time.
+    ``only`` skips other names before their markers are read, which takes most of the time.
     """
     if copy["kind"] != "dist-info":
         return
@@ -157,7 +157,7 @@ def requirements(
 
 
 def applies(marker: str, here: "Dict[str, str]") -> bool:
-    """Return whether a marker holds; one that is not understood does, so that nothing required is left out."""
+    """Return whether a marker is true; one that is not understood counts as true, so that no requirement is lost."""
     try:
         return not marker.strip() or _holds(ast.parse(marker.strip(), mode="eval").body, here)
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
@@ -165,7 +165,7 @@ def applies(marker: str, here: "Dict[str, str]") -> bool:
 
 
 def _holds(node: ast.AST, here: "Dict[str, str]") -> bool:
-    """Evaluate a marker, which has the shape of a Python expression (but for ~= and ===)."""
+    """Evaluate a marker, which has the form of a Python expression (except for ~= and ===)."""
     if isinstance(node, ast.BoolOp):
         joined = all if isinstance(node.op, ast.And) else any
         return joined([_holds(part, here) for part in node.values])
@@ -186,7 +186,7 @@ def _holds(node: ast.AST, here: "Dict[str, str]") -> bool:
 
 
 def _number(text: str) -> "List[int]":
-    """Return a version of digits and dots as numbers, 3.12 and 3.12.0 alike; nothing for any other text."""
+    """Return a version of digits and dots as numbers, the same for 3.12 and 3.12.0; nothing for any other text."""
     if not re.match(r"\d+(\.\d+)*$", text, re.ASCII):
         return []
     numbers = [int(part) for part in text.split(".")]
@@ -217,7 +217,7 @@ def _markers(host: "Host") -> "Dict[str, str]":
 
 
 def _record(host: "Host", folder: str, name: str) -> "Iterator[Facts]":
-    """Yield the distribution that an entry of a folder on the path stands for, if it does."""
+    """Yield the distribution that an entry of a folder on the path represents, if any."""
     path = folder + "/" + name
     if name.endswith(".dist-info") and not name.startswith("~"):
         project, _, version = name[: -len(".dist-info")].rpartition("-")
@@ -233,7 +233,7 @@ def _record(host: "Host", folder: str, name: str) -> "Iterator[Facts]":
 
 
 def _conda(meta: str, name: str) -> "Iterator[Facts]":
-    """Yield the package of a file NAME-VERSION-BUILD.json of conda."""
+    """Yield the package that a conda file NAME-VERSION-BUILD.json describes."""
     parts = name[: -len(".json")].rsplit("-", 2) if name.endswith(".json") else []
     if len(parts) == 3:  # noqa: PLR2004 - name, version, build
         yield dict(_copy(parts[0], parts[1], meta + "/" + name, "conda", "name"), build=parts[2])

@@ -1,4 +1,4 @@
-"""What the Python that runs this says of itself, and the C library under it."""
+"""What the Python that runs this reports about itself, and the C library that it uses."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def describe() -> "Facts":
-    """Return its program, version, prefixes, implementation, import paths, the machine's kind and the glibc."""
+    """Return its program, version, prefixes, implementation, import paths, the machine type and the glibc."""
     try:
         libc = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()
     except (ValueError, OSError):  # a C library that is not glibc has no such name
@@ -25,6 +25,6 @@ def describe() -> "Facts":
         "machine": os.uname().machine,
         "bits": 64 if sys.maxsize > 1 << 32 else 32,
         "glibc": libc[1] if libc[:1] == ["glibc"] else None,
-        # Of the build, which is what wheels and headers are for: an extension may have switched the GIL on again.
+        # Of the build, which wheels and headers are for: an extension may have switched the GIL back on.
         "gil": "t" not in getattr(sys, "abiflags", ""),
     }

@@ -1,8 +1,8 @@
 """Where the dynamic loader would find the libraries that a package needs: every candidate, in the loader's own order.
 
-Order after ld.so(8) and glibc's ``_dl_map_object``: DT_RPATH of the file that asks and of those that loaded it (where
-the asking file has no DT_RUNPATH), LD_LIBRARY_PATH, DT_RUNPATH, ld.so.cache, default folders. Sub-folders of
-``glibc-hwcaps`` are not looked into: no GPU library is shipped there. Nothing is loaded.
+The order follows ld.so(8) and glibc's ``_dl_map_object``: DT_RPATH of the requesting file and of those that loaded it
+(if the requesting file has no DT_RUNPATH), LD_LIBRARY_PATH, DT_RUNPATH, ld.so.cache, default folders. Sub-folders of
+``glibc-hwcaps`` are skipped: no GPU library is shipped there. Nothing is loaded.
 """
 
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from probes.host import Facts, Host
 
-    Chain = List[Tuple[str, Facts]]  # the file that asks, what loaded it, and so on; the program last
+    Chain = List[Tuple[str, Facts]]  # the requesting file, what loaded it, and so on; the program last
 
 CACHE = "/etc/ld.so.cache"
 CONFIGURED, MOST_CONFIGURED = "/etc/ld.so.conf", 64
@@ -27,10 +27,10 @@ BASE = ("libc.so", "libm.so", "libpthread.so", "libdl.so", "librt.so", "libgcc_s
 
 
 class Loader:
-    """The loader as it would act for one Python: its program, its environment, this machine's cache."""
+    """The loader as it would work for one Python: its program, its environment, this machine's cache."""
 
     def __init__(self, host: "Host") -> None:
-        """Read what is the same for every search."""
+        """Read what all searches share."""
         self.host = host
         here = host.interpreter()
         self.machine = here["machine"]
@@ -41,7 +41,7 @@ class Loader:
         self.cache: "Optional[Dict[str, List[str]]]" = None
 
     def search(self, soname: str, chain: "Chain") -> "List[Facts]":
-        """Return every file that answers to the name, in the order in which it would be found, each with its step."""
+        """Return every file with this name, in the order in which the loader would find it, each with its step."""
         found: "List[Facts]" = []
         known = set()
         for step, by, folder in self._folders(soname, chain):
@@ -57,10 +57,10 @@ class Loader:
     def load(
         self, roots: "List[str]", inside: "Sequence[str]", known: "Set[str]"
     ) -> "Tuple[Dict[str, List[Facts]], List[Facts]]":
-        """Return candidates for each name that the roots need from others, and the files of their own that were read.
+        """Return candidates for each external library that the roots need, and the files of their own that were read.
 
-        Their own are files whose path or name begins with a word of ``inside``. Names in ``known`` are loaded already;
-        those met here are added to it. Breadth first, as the loader does.
+        Their own files are those whose path or name begins with a word in ``inside``. Names in ``known`` are already
+        loaded; new ones are added to it. Breadth first, like the loader.
         """
         own = tuple(inside)
         outside: "Dict[str, List[Facts]]" = {}
@@ -81,7 +81,7 @@ class Loader:
         return outside, read
 
     def parts(self, candidates: "Dict[str, List[Facts]]") -> "Dict[str, List[Facts]]":
-        """Return candidates for what the first of each would load by name itself: parts of it, which lie beside it.
+        """Return candidates for the parts that the first of each would itself load by name, from beside it.
 
         libcudnn.so.9 loads libcudnn_graph.so.9, libnvrtc.so.13 loads libnvrtc-builtins.so.13.0, each by its own search.
         """
@@ -96,7 +96,7 @@ class Loader:
         return found
 
     def behind(self, candidates: "Dict[str, List[Facts]]", asking: "Sequence[str]", asked: str) -> "Optional[Facts]":
-        """Return the first of the ``asking`` libraries that needs one with this prefix: which, and its candidates."""
+        """Return which of the ``asking`` libraries first needs one with this prefix, and the candidates for it."""
         for soname, copies in candidates.items():
             for copy in copies[:1] if soname.startswith(tuple(asking)) else ():
                 for chain in self._chain(copy["path"], self.program):
@@ -110,7 +110,7 @@ class Loader:
         return [[(path, described), *loaded_by]] if described else []
 
     def _folders(self, soname: str, chain: "Chain") -> "Iterator[Tuple[str, str, str]]":
-        """Yield step, whose word it is, and folder, in the loader's order."""
+        """Yield step, the file or variable that names the folder, and the folder, in the loader's order."""
         asking = chain[:1]
         if not any(described["runpath"] for _, described in asking):
             for path, described in chain:
@@ -126,7 +126,7 @@ class Loader:
             yield "default", "ld.so", folder
 
     def _configured(self, soname: str) -> "Iterator[Tuple[str, str, str]]":
-        """Yield what this machine's configuration names: the cache's folders, and those not yet read into it."""
+        """Yield the folders that this machine's configuration names: those in the cache, and those not yet in it."""
         if self.cache is None:
             self.cache = cached(self.host.bytes(CACHE, 1 << 23) or b"", self.machine)
         for path in self.cache.get(soname, ()):
@@ -135,7 +135,7 @@ class Loader:
             yield "ld.so.conf", CONFIGURED, folder
 
     def _has(self, folder: str, soname: str) -> bool:
-        """Return whether the folder names the file: one that may not be listed is asked for it."""
+        """Return whether the folder contains the file; if it cannot be listed, the file itself is tested."""
         names = self._names(folder)
         return soname in names or (
             not names and self.host.why(folder) == "denied" and self.host.exists(folder + "/" + soname)
@@ -149,7 +149,7 @@ class Loader:
 
 
 def in_cache(host: "Host") -> "Dict[str, List[str]]":
-    """Return what the loader's list has, read once a process: two dozen rows of one child ask for it."""
+    """Return the content of the loader's cache, read once per process: two dozen rows of one child use it."""
     if CACHE in host.kept:
         host.log.append(("read", CACHE, "ok"))
     else:
@@ -159,7 +159,7 @@ def in_cache(host: "Host") -> "Dict[str, List[str]]":
 
 
 def cached(data: bytes, machine: str) -> "Dict[str, List[str]]":
-    """Return the paths for each name in ld.so.cache, in its order; only those for this machine where it is known."""
+    """Return the paths for each name in ld.so.cache, in its order; only those for this machine type if it is known."""
     start = data.find(MARK)
     found: "Dict[str, List[str]]" = {}
     if start < 0 or len(data) < start + HEAD:
@@ -176,7 +176,7 @@ def cached(data: bytes, machine: str) -> "Dict[str, List[str]]":
 def unread(host: "Host") -> "List[str]":
     """Return the folders that ld.so.conf names and ldconfig will read when an image is started with a GPU.
 
-    None on a machine as it runs, whose cache counts. Source: ldconfig(8) and the hook update-ldcache of NVIDIA's
+    None on a running machine, whose cache counts. Source: ldconfig(8) and the hook update-ldcache of NVIDIA's
     container toolkit.
     """
     if not host.inert:
@@ -199,7 +199,7 @@ def _text(data: bytes, offset: int) -> str:
 
 
 def _own(path: str, folders: "List[str]", step: str) -> "Iterator[Tuple[str, str, str]]":
-    """Yield the folders that a file itself names, with $ORIGIN in its place."""
+    """Yield the folders that a file itself names, with $ORIGIN expanded."""
     origin = os.path.dirname(path)
     for folder in folders:
         named = folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)

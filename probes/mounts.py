@@ -1,4 +1,4 @@
-"""The kernel's own folders, of which a chroot or a bare container may have none.
+"""The kernel's own folders, which a chroot or a bare container may lack.
 
 Standard library and Python 3.8 syntax; loaded by path through the host.
 """
@@ -12,7 +12,7 @@ BARE = "nothing is mounted there"
 
 
 def bare(host: "Host", folder: str) -> bool:
-    """Return whether the kernel shows nothing at one of its folders, which is noted; an image at rest never does."""
+    """Return whether the kernel shows nothing in one of its folders, and note it; never for an unpacked image."""
     if host.inert or host.list(folder, 1):
         return False
     if host.why(folder) in {"not asked", "missing"}:

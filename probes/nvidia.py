@@ -13,7 +13,7 @@ MOST_DEPENDENCIES = 16 << 20
 FILE = re.compile(r"\.so\.(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)$")
 BANNER = re.compile(r"Module\b.{0,120}?\s(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)\s")
 RELEASE = re.compile(r"\d+\.\d[\w.+~-]{0,60}", re.ASCII)  # a single number is a truncated release
-# Folders that tell what a copy is for; what lies in none of them is the driver's own.
+# Folders that show what a copy is for; a copy in none of them is the driver's own.
 KINDS = (("stub", "/stubs/"), ("compat", "/compat/"), ("compat", "/cuda-compat/"), ("wsl", "/wsl/"))
 ELSEWHERE = (
     "/usr/lib/wsl/lib/{name}.1",
@@ -66,7 +66,7 @@ def note(host: "Host", path: str) -> "Optional[Facts]":
 
 
 def linker(host: "Host", by: str, found: "Sequence[Facts]") -> "Facts":
-    """Return what a library wants of libnvJitLink, what of that the first copy found lacks, and its newest version."""
+    """Return what a library needs from libnvJitLink, what the first copy found lacks of it, and its newest version."""
     elf = host.shared("elf.py")
     path = found[0]["path"] if found else None
     wanted = elf["symbols"](elf["reader"](host, by), LINKER)["wanted"]
@@ -125,7 +125,7 @@ def in_banner(banner: str) -> "Optional[str]":
 
 
 def on_disk(host: "Host", module: str) -> "Optional[str]":
-    """Return the file that holds a module for the running kernel, from depmod's list, or None."""
+    """Return the file of a module for the running kernel, from depmod's list, or None."""
     tree = "/lib/modules/" + (host.read("/proc/sys/kernel/osrelease") or "").strip()
     path = in_list(host.read(tree + "/modules.dep", MOST_DEPENDENCIES) or "", module)
     return path if path is None or path.startswith("/") else tree + "/" + path

@@ -66,7 +66,7 @@ def opened(host: "Host") -> "Optional[Nvml]":
 
 
 class Reading:
-    """What was said of one device, by the name of each fact: ``pcie.width`` is the width in pcie."""
+    """What was read about one device, by the name of each fact: ``pcie.width`` is the width in pcie."""
 
     def __init__(self, nvml: Nvml, handle: object) -> None:
         """Ask this device."""
@@ -90,7 +90,7 @@ class Reading:
         self.put(names, *self.nvml.ask("nvmlDeviceGet" + function, self.handle, *args, write=write))
 
     def fields(self, wanted: "Sequence[Tuple[str, str]]", scope: int = 0) -> None:
-        """Record the values of fields (NVML_FI_DEV_…), asked for all at once; each may fail by itself."""
+        """Record the values of fields (NVML_FI_DEV_…), requested all at once; each may fail separately."""
         asked = [(self.nvml.library.value("NVML_FI_DEV_" + field, 0), scope) for _, field in wanted]
         values, why = self.nvml.ask("nvmlDeviceGetFieldValues", self.handle, asked, write=self._values)
         for (name, _), said in zip(wanted, values or [(None, why)] * len(wanted)):
@@ -107,7 +107,7 @@ class Reading:
         return getattr(said.value, VALUES[said.valueType]), None
 
     def facts(self) -> "Facts":
-        """Return all that was said, and why the rest was not."""
+        """Return everything that was read, and why the rest was not."""
         facts: "Facts" = {"unavailable": self.unavailable}
         for path, value in self.said.items():
             group, _, name = path.rpartition(".")

@@ -58,7 +58,7 @@ def hidden(host: "Host", numbers: "List[int]") -> bool:
 
 
 def by_name(host: "Host") -> "Dict[str, List[int]]":
-    """Return the numbers of the processes by name; looked up once a process of ours, and told as one look."""
+    """Return the numbers of the processes by name; looked up once per process of ours, and logged as one look."""
     if "processes" not in host.kept:
         found: "Dict[str, List[int]]" = {}
         numbers, known = pids(host), len(host.log)
@@ -118,7 +118,7 @@ def stuck(host: "Host", pid: int) -> "Optional[Tuple[str, Optional[str], int]]":
 
 
 def opened(host: "Host", pid: int) -> "Optional[Dict[str, str]]":
-    """Return what a process holds open, by number; None if it may not be asked."""
+    """Return what a process has open, by number; None without permission."""
     folder = "/proc/%d/fd" % pid
     numbers = host.list(folder)
     if not numbers and host.why(folder) == "denied":

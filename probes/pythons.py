@@ -64,7 +64,7 @@ def described(host: "Host", path: str, kind: str) -> "Optional[Facts]":
 
 
 def mark(host: "Host", prefix: str) -> "Optional[str]":
-    """Return what kind of environment a folder is, by the mark that its maker leaves in it; None if it is not one."""
+    """Return what kind of environment a folder is, by the mark that its creator left in it; None if it is not one."""
     if host.exists(prefix + "/pyvenv.cfg"):
         return "venv"
     return "conda" if host.exists(prefix + "/conda-meta") else None
@@ -100,7 +100,7 @@ def listed(host: "Host", folder: str) -> "List[str]":
 
 
 def inside(host: "Host", folder: str, tail: str = "") -> "List[str]":
-    """Return what lies in a folder, each with the tail."""
+    """Return the entries of a folder, each with the tail."""
     return ["%s/%s%s" % (folder.rstrip("/"), name, tail) for name in listed(host, folder)]
 
 
@@ -193,7 +193,7 @@ def kernels(host: "Host", share: str) -> "Found":
 
 
 def homes(host: "Host") -> "Tuple[str, str]":
-    """Return the user's folder, and the one for programs' data; without HOME nothing lies below it."""
+    """Return the user's folder, and the one for programs' data; without HOME nothing is below it."""
     own = (host.env("HOME") or "/nonexistent").rstrip("/")
     return own, (host.env("XDG_DATA_HOME") or own + "/.local/share").rstrip("/")
 

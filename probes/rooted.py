@@ -1,4 +1,4 @@
-"""A file system that lies in a folder: its links are followed as its own programs would, and never lead out of it.
+"""A file system in a folder: its links are followed as its own programs would, and never lead out of it.
 
 An absolute link begins at the folder, and ``..`` ends there (as after chroot). Every name is opened below a descriptor
 of the folder before it, links are read and never followed by the kernel: swapping a file or a folder for a link at any

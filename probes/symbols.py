@@ -1,8 +1,8 @@
-"""Which functions of others an extension wants, and whether a library offers them: by the tables that the loader reads.
+"""Which external functions an extension needs, and whether a library offers them, from the tables the loader reads.
 
-A library's ``.gnu.hash`` holds a number for each name that it offers, so that a library of 500 MB is asked by reading
-half a megabyte; that two of 200 000 names share all 31 bits and the same bucket does not happen. In the same order the
-names that a file wants come before the first that it offers. Sources: System V ABI (gABI), "Symbol Table"; glibc,
+A library's ``.gnu.hash`` has a number for each name that it offers, so checking a library of 500 MB takes reading half
+a megabyte; two of 200 000 names do not share all 31 bits and the same bucket. In the symbol table, the names that a
+file needs come before the first that it offers. Sources: System V ABI (gABI), "Symbol Table"; glibc,
 ``elf/dl-lookup.c`` (``do_lookup_x``) for the layout of ``.gnu.hash``.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from probes.host import Facts, Host
 
 HASHES, DYNSYM = 0x6FFFFFF6, 11
-GLOBAL = 1  # a weak name may stay without an owner
+GLOBAL = 1  # a weak name may remain undefined
 MOST_HASHES = 32 << 20
 MOST_SYMBOLS = 8 << 20
 MOST_NAMES = 16 << 20
@@ -31,7 +31,7 @@ class Offers:
     """The names that one library offers."""
 
     def __init__(self, data: bytes) -> None:
-        """Read the table's head: buckets, the number of the first name, the filter in between."""
+        """Read the table's header: buckets, the number of the first name, the filter in between."""
         buckets, self.first, words, _ = HEAD.unpack_from(data)
         start = HEAD.size + 8 * words
         whole = memoryview(data)
@@ -55,7 +55,7 @@ class Offers:
 
 
 def hashed(name: bytes) -> int:
-    """Return the number of a name, as GNU's linkers reckon it."""
+    """Return the hash of a name, as GNU's linkers compute it."""
     found = 5381
     for letter in name:
         found = (found * 33 + letter) & MASK
@@ -63,7 +63,7 @@ def hashed(name: bytes) -> int:
 
 
 def offers(host: "Host", path: str) -> "Optional[Offers]":
-    """Return what a library offers, or None if that cannot be read."""
+    """Return the names that a library offers, or None if they cannot be read."""
     try:
         data = _table(host, path, HASHES, MOST_HASHES)
         return Offers(data) if data else None
@@ -72,7 +72,7 @@ def offers(host: "Host", path: str) -> "Optional[Offers]":
 
 
 def wanted(host: "Host", path: str, names: "re.Pattern[bytes]") -> "Optional[List[bytes]]":
-    """Return the names of this kind that a file needs others to offer; None if they cannot be read or are too many."""
+    """Return the names of this kind that a file needs from others; None if they cannot be read or are too many."""
     elf = host.shared("elf.py")
     take = elf["reader"](host, path)
     try:
@@ -95,7 +95,7 @@ def wanted(host: "Host", path: str, names: "re.Pattern[bytes]") -> "Optional[Lis
 
 
 def _own(take: "Take", sections: "List[Tuple[int, int, int, int, int]]") -> int:
-    """Return the number of the first name that the file itself offers; a large one where no table says so."""
+    """Return the number of the first name that the file itself offers; a large one if no table states it."""
     place = next((part[2] for part in sections if part[1] == HASHES), None)
     head = take(place, HEAD.size) if place is not None else None
     return HEAD.unpack(head)[1] if head and len(head) == HEAD.size else MOST_SYMBOLS
@@ -109,7 +109,7 @@ def _table(host: "Host", path: str, kind: int, most: int) -> "Optional[bytes]":
 
 
 def _sections(elf: "Facts", take: "Take") -> "List[Tuple[int, int, int, int, int]]":
-    """Return the sections of a file of 64 bits whose bytes lie as this machine's do; others are left alone."""
+    """Return the sections of a 64-bit file with this machine's byte order; other files are skipped."""
     file = elf["Binary"](take)
     if not file.wide or file.order != "<" or sys.byteorder != "little":
         raise ValueError("not laid out as this machine's own files")

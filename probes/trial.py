@@ -1,4 +1,4 @@
-"""A trial of a framework or library: one small computation with a known answer, what it said, what it loaded.
+"""A trial of a framework or library: one small computation with a known answer, what it printed, what it loaded.
 
 Runs only in a child of its own (``--deep``), since it imports what belongs to others. Numbers are small whole ones, so
 that products are exact in whatever a GPU may round them to (TF32, float16, bfloat16), and are compared exactly. A trial
@@ -135,7 +135,7 @@ def kind(error: BaseException) -> str:
 
 
 def words(error: BaseException) -> "Iterator[str]":
-    """Yield all that was raised: the error as it stands, and what it came from."""
+    """Yield everything that was raised: the error itself, and its causes."""
     one: "Optional[BaseException]" = error
     for _ in range(MOST_CAUSES):
         if one is None:
@@ -145,7 +145,7 @@ def words(error: BaseException) -> "Iterator[str]":
 
 
 def told(error: BaseException) -> str:
-    """Return the text of an error; some libraries fail at making theirs."""
+    """Return the text of an error; some libraries fail to produce theirs."""
     try:
         return str(error)
     except Exception as worse:  # noqa: BLE001 - whatever came of asking, the kind is known

@@ -1,4 +1,4 @@
-"""Facts that write down which of them are asked for, so that a test can say what no rule reads."""
+"""Facts that record which of them are read, so that a test can list what no rule reads."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ WHOLE = ((), ("[]",), ("*",), ("[]", "[]"), ("*", "[]"), ("*", "*"))
 
 
 class Asked(dict[str, "JsonValue"]):
-    """A table of facts that notes every name that it is asked for."""
+    """A table of facts that records every name that is read from it."""
 
     def __init__(self, held: dict[str, JsonValue], component: str, at: tuple[str, ...], into: set[Fact]) -> None:
-        """Hold these facts of a component, which stand at this place."""
+        """Wrap these facts of a component, found under this path."""
         self.component, self.at, self.into = component, at, into
         super().__init__({name: asked(value, component, (*at, name), into) for name, value in dict.items(held)})
 
     def note(self, *names: str) -> None:
-        """Write down that these were asked for."""
+        """Record that these were read."""
         for name in names:
             found = (SCHEMA.at(self.component, *self.at, name, *more) for more in WHOLE)
             self.into.update(fact for fact in found if fact)
@@ -49,25 +49,25 @@ class Asked(dict[str, "JsonValue"]):
         return super().get(name, default)
 
     def items(self) -> ItemsView[str, JsonValue]:  # type: ignore[override]  # a dictionary's own type has no name
-        """Return all, which asks for each."""
+        """Return all items, which reads each."""
         self.note(*self)
         return super().items()
 
     def values(self) -> ValuesView[JsonValue]:  # type: ignore[override]  # as above
-        """Return all, which asks for each."""
+        """Return all values, which reads each."""
         self.note(*self)
         return super().values()
 
 
 def asked(value: JsonValue, component: str, at: tuple[str, ...], into: set[Fact]) -> JsonValue:
-    """Return a value whose tables, at any depth, note what they are asked for."""
+    """Return a value whose tables, at any depth, record what is read from them."""
     if isinstance(value, dict):
         return Asked(value, component, at, into)
     return tuple(asked(one, component, (*at, "[]"), into) for one in value) if isinstance(value, tuple) else value
 
 
 def noting(facts: Facts, into: set[Fact]) -> Facts:
-    """Return a machine that notes which of its facts are asked for."""
+    """Return a machine that records which of its facts are read."""
     return replace(facts, components=tuple(_component(one, into) for one in facts.components))
 
 
@@ -77,7 +77,7 @@ def _component(one: Component, into: set[Fact]) -> Component:
 
 
 def read(machines: Iterable[Facts]) -> frozenset[Fact]:
-    """Return the facts that the rules ask for when these machines are judged."""
+    """Return the facts that the rules read when these machines are judged."""
     into: set[Fact] = set()
     complete, everything = completing.complete, values.everything
 
@@ -89,7 +89,7 @@ def read(machines: Iterable[Facts]) -> frozenset[Fact]:
         return Asked(dict(held), facts.component, (), into) if isinstance(facts, Asked) else held
 
     def subject(*, component: str, held: Mapping[str, JsonValue], **named: Any) -> Subject:  # noqa: ANN401 - of any field
-        noted = Asked(dict(held), component, (), into)  # some are put together again, and would note nothing
+        noted = Asked(dict(held), component, (), into)  # some are rebuilt, and would record nothing
         if named.get("gpu") is held:
             named["gpu"] = noted
         return Subject(component=component, held=noted, **named)

@@ -1,4 +1,4 @@
-"""Machines made of facts, a few words each: what tests of rules and of the judge are given."""
+"""Machines built from facts, in a few words each: the input of tests of rules and of the judge."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NAMED = ("key", "version", "build", "path", "environment", "status")
 def seen(
     component: str, *copies: Mapping[str, object], reason: str | None = None, status: str | None = None
 ) -> Component:
-    """Return a component with these copies, as the probes' answers would make it; without copies it is absent."""
+    """Return a component with these copies, as the probe results would make it; without copies it is absent."""
     instances = tuple(_copy(number, copy) for number, copy in enumerate(copies))
     used = next((copy for copy in instances if copy.status is Status.PRESENT), None)
     best = Status.PRESENT if used else Status.FAILED if instances else Status.ABSENT
@@ -100,7 +100,7 @@ def machine(
 
 
 def merged(facts: Facts, *components: Component, drop: Iterable[str] = (), unseen: Iterable[Unseen] = ()) -> Facts:
-    """Return the facts with these components instead of those of the same id, and without those to drop."""
+    """Return the facts with these components replacing those of the same id, and without those to drop."""
     new = {one.id: one for one in components}
     kept = [new.pop(one.id, one) for one in facts.components if one.id not in drop]
     return replace(facts, components=(*kept, *new.values()), not_seen=(*facts.not_seen, *unseen))
@@ -130,7 +130,7 @@ def pci(
 
 
 def gpu(name: str = "NVIDIA H200", cc: str = "9.0", at: str = PCI, **facts: object) -> dict[str, object]:
-    """Return one GPU as NVML tells of it, in good health."""
+    """Return one GPU as NVML reports it, in good health."""
     common = {
         "key": f"GPU-00000000-0000-0000-0000-{at[-7:-5]}0000000000",
         "uuid": f"GPU-00000000-0000-0000-0000-{at[-7:-5]}0000000000",
@@ -147,7 +147,7 @@ def gpu(name: str = "NVIDIA H200", cc: str = "9.0", at: str = PCI, **facts: obje
 
 
 def module(release: str | None = "580.95.05", disk: str | None = "580.95.05", **facts: object) -> Component:
-    """Return nvidia.ko, loaded and on disk in these releases."""
+    """Return nvidia.ko, loaded and on disk in these versions."""
     if release is None and disk is None:
         return seen("nvidia.ko")
     nodes = [
@@ -176,7 +176,7 @@ def driver(release: str | None = "580.95.05", **facts: object) -> Component:
 
 
 def nvml(release: str = "580.95.05", cuda: int = 13000, count: int = 1, **facts: object) -> Component:
-    """Return NVML, started."""
+    """Return NVML, initialised."""
     common = {
         "version": release,
         "code": 0,
@@ -188,14 +188,14 @@ def nvml(release: str = "580.95.05", cuda: int = 13000, count: int = 1, **facts:
 
 
 def nvml_error(code: int, name: str) -> Component:
-    """Return NVML, refusing."""
+    """Return NVML, refusing to initialise."""
     return seen("nvml", {"status": "failed", "code": code, "code_name": name, "error": name})
 
 
 def libcuda(
     cuda: int = 13000, release: str = "580.95.05", cc: str | None = "9.0", init: int = 0, **facts: object
 ) -> Component:
-    """Return libcuda, started, or with cuInit's error."""
+    """Return libcuda, initialised, or with cuInit's error."""
     devices = [{"ordinal": 0, "pci": PCI, "cc": cc}] if cc and init == 0 else []
     common = {
         "version": release,
@@ -214,7 +214,7 @@ def libcuda(
 
 
 def uvm(release: str | None = "580.95.05", **facts: object) -> Component:
-    """Return nvidia-uvm.ko, loaded in this release."""
+    """Return nvidia-uvm.ko, loaded in this version."""
     return seen(
         "nvidia-uvm.ko", {"version": release, "loaded": release is not None, "version_loaded": release, **facts}
     )
@@ -272,7 +272,7 @@ def python(version: str = "3.12.3", glibc: str = "2.39") -> Component:
 
 
 def healthy(*others: Component) -> Facts:
-    """Return an ordinary machine with one H200, its driver, and whatever else is named."""
+    """Return an ordinary machine with one H200, its driver, and whatever else is given."""
     cards = next((one for one in others if one.id == "gpu" and one.instances), seen("gpu", gpu()))
     asked = libcuda(cc=str(cards.instances[0].facts.get("cc", "9.0")))
     driven = (kernel(), log(), seen("pci-display", pci()), module(), uvm(), driver(), nvml(), asked)
@@ -280,7 +280,7 @@ def healthy(*others: Component) -> Facts:
 
 
 def on(release: str, cuda: int, *others: Component, cc: str = "8.6", name: str = "NVIDIA RTX A6000") -> Facts:
-    """Return an ordinary machine on this driver, with this GPU."""
+    """Return an ordinary machine with this driver and this GPU."""
     loaded = (module(release, release), uvm(release))
     parts = (*loaded, driver(release), nvml(release, cuda), libcuda(cuda, release, cc))
     return healthy(*parts, seen("gpu", gpu(name, cc)), seen("pci-display", pci(device="0x2230")), *others)

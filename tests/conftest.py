@@ -31,28 +31,28 @@ from tests.leaving import leave_out
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Unseen
 
-# Machines that run tests beside other work draw slowly; slowness of the drawing is no property of ours. The same is
-# drawn each time, so that a change is judged by what it changed; nox -s wide draws again, and much more.
+# Machines that run tests beside other work draw slowly, which says nothing about our code. Every run draws the
+# same, so that a change is judged by what it changed; nox -s wide draws new examples, and many more.
 SLOW = [HealthCheck.too_slow]
 settings.register_profile("same", deadline=None, max_examples=20, derandomize=True, suppress_health_check=SLOW)
 settings.register_profile("wide", deadline=None, max_examples=2000, suppress_health_check=SLOW)
 settings.load_profile("same")
-# Hypothesis draws the constants of whatever modules of ours have been imported by then, which differs from process to
+# Hypothesis draws the constants of whichever of our modules have been imported by then, which differs from process to
 # process: with the profile "same" it draws none of them. It has no setting for this; tests/test_suite.py holds it.
 COLLECT = providers._get_local_constants  # noqa: SLF001 - there is no other way
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKES = ROOT / "tests/fakes"
-# What takes a second a test and often waits; what is left takes milliseconds and the processor alone.
+# Tests that take a second each and often wait; the others take milliseconds of CPU time only.
 FIRST = ("tests/bench/", "tests/test_", "tests/trace/", "tests/integrations/", "tests/faults/", "tests/plugins/")
 SYNTAX = "rfc3987_syntax"
 LEAVE = posix._exit  # noqa: SLF001 - the system's own; coverage has its own in place of os._exit
 
 
 def postponed() -> ModuleType:
-    """Return a stand-in that imports the real module when it is asked: it builds 38 grammars, and is seldom asked.
+    """Return a stand-in that imports the real module when it is used: that builds 38 grammars and is rarely needed.
 
-    jsonschema imports it, in each process that holds something to a schema, for internationalised addresses alone.
+    jsonschema imports it, in each process that validates anything, for internationalised addresses only.
     """
     module = ModuleType(SYNTAX)
 
@@ -66,25 +66,25 @@ def postponed() -> ModuleType:
 
 
 def constants() -> Constants:
-    """Return the constants of ours that are drawn beside others: none where the same is to be drawn each time."""
+    """Return the constants of our code that Hypothesis may draw: none where every run is to draw the same."""
     return Constants() if settings.get_current_profile_name() == "same" else COLLECT()
 
 
 def pytest_configure() -> None:
     """Let a fork leave at once: coverage's own exit would first write down all that was counted before the fork.
 
-    Rows and facts by the ten thousand are kept by the tests, and garbage is seldom made: it is looked for less often.
-    A shell starts what it runs in the background deaf to Ctrl-C, and children inherit that: ours are to hear it.
-    What was compiled is kept, whatever the shell says: thousands of children would each compile every module otherwise.
+    Tests keep tens of thousands of rows and facts and create little garbage: it is collected less often.
+    A shell starts background jobs with Ctrl-C ignored, and children inherit that: ours have to receive it.
+    Bytecode is cached, whatever the shell says: otherwise thousands of children would each compile every module.
     """
     vars(providers).update(_get_local_constants=constants)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait: the workers want the cores
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait: the workers need the cores
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(100_000, 50, 100)
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        for programs in ("gpustack", "probes", "microbench", "tools"):  # as an installer does, for all that start later
+        for programs in ("gpustack", "probes", "microbench", "tools"):  # as an installer does, for later starts
             compileall.compile_dir(ROOT / programs, quiet=2, workers=0)
         tables.prepare()
     sys.modules.setdefault(SYNTAX, postponed())
@@ -100,7 +100,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect uncounted, once all that is to be counted has been imported.
+    """Collect tests without coverage, once everything that is to be counted has been imported.
 
     The process that hands out the tests imports it too: workers begin to count after this file has imported much of it.
     """
@@ -108,18 +108,18 @@ def pytest_collection() -> Iterator[None]:
     counting.pause()
     result = yield
     gc.collect()
-    gc.freeze()  # modules and tests are kept until the end, where pytest would walk over them again and again
+    gc.freeze()  # modules and tests are kept until the end, and pytest would traverse them again and again
     return result
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest: at the end all others would wait for it."""
+    """Begin with the slowest: started last, it would keep everything else waiting."""
     items.sort(key=lambda item: (item.get_closest_marker("slow") is None, not item.nodeid.startswith(FIRST)))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Count the children of few tests, and start what a test of starts starts for real."""
+    """Measure the coverage of few tests' children, and start children for real in tests of how they start."""
     warm.active = item.get_closest_marker("starts") is None
     with counting.children(item):
         return (yield)
@@ -134,7 +134,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _rules_that_fail_are_heard() -> Iterator[None]:
-    """Let a rule that fails end the test that asked it; a user would get the report without that rule."""
+    """Let a failing rule fail the test that called it; a user would get the report without that rule."""
 
     def raised(_rule: object, error: Exception) -> Unseen:
         raise error
@@ -146,7 +146,7 @@ def _rules_that_fail_are_heard() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _what_is_read_is_in_the_schema() -> Iterator[None]:
-    """Let a fact that is not in ``facts.toml``, or of another type there, end the test in which a text was read."""
+    """Fail the test in which a text yielded a fact that is not in ``facts.toml``, or has another type there."""
     gathered = Gathered.facts
 
     def held(self: Gathered) -> Facts:
@@ -161,13 +161,13 @@ def _what_is_read_is_in_the_schema() -> Iterator[None]:
 
 @pytest.fixture
 def any_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read texts that were spoilt on purpose: what is a version in them is none."""
+    """Read texts that were damaged on purpose: what looks like a version in them is not one."""
     monkeypatch.setattr(schema, "hold", lambda _facts: None)
 
 
 @pytest.fixture(scope="session")
 def compile_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Return a function that compiles one C file of ``tests/fakes`` to a shared library and gives its path."""
+    """Return a function that compiles one C file of ``tests/fakes`` to a shared library and returns its path."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         leave_out("no C compiler here: stand-in libraries cannot be built")
@@ -179,7 +179,7 @@ def compile_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
             subprocess.run([*command, str(folder / name)], check=True, capture_output=True)
 
         built = sharing.folder(tmp_path_factory, f"{name} {command}", build) / name
-        own = tmp_path_factory.mktemp(Path(source).stem) / name  # links are made beside it, and one test moves it
+        own = tmp_path_factory.mktemp(Path(source).stem) / name  # links are created beside it, and one test moves it
         shutil.copy2(built, own)
         return own
 
@@ -188,7 +188,7 @@ def compile_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
 
 @pytest.fixture(scope="session")
 def nvml(compile_library: Callable[..., Path]) -> StandIn:
-    """Return a stand-in for the NVML of a driver of today."""
+    """Return a stand-in for the NVML of a current driver."""
     return StandIn(compile_library("libnvidia_ml.c", SONAME))
 
 
@@ -200,7 +200,7 @@ def old_nvml(compile_library: Callable[..., Path]) -> StandIn:
 
 @pytest.fixture
 def full(tmp_path: Path) -> Iterator[Path]:
-    """Yield a folder on a file system of its own, without a byte of room; ``old`` in it holds what was there before."""
+    """Yield a folder on a file system of its own with no space left; ``old`` in it holds what was there before."""
     folder, mount = tmp_path / "full", shutil.which("mount")
     folder.mkdir()
     made = mount and subprocess.run([mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=False)

@@ -1,7 +1,7 @@
 """What coverage counts: our modules as they are imported, and of each test the first of its cases.
 
-Whatever is counted takes two to three times as long, pytest's own work too. What is left uncounted runs lines that
-other tests or other cases of the same test run as well.
+Code runs two to three times as slowly while it is counted, pytest's own included. What is left uncounted runs lines
+that other tests or other cases of the same test run as well.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tests import told
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CHILDREN = "COVERAGE_PROCESS_CONFIG"  # by which coverage starts in them
-ENOUGH = 1  # case of one test: of three, a thousandth more of the lines would be counted
-# Tests of the whole, and all that hypothesis draws or whose name begins with test_any_: other tests run what they run.
+CHILDREN = "COVERAGE_PROCESS_CONFIG"  # with which coverage starts in them
+ENOUGH = 1  # the case of each test that is counted: with three, a thousandth more of the lines would be counted
+# Tests of the whole, and all that use hypothesis or are named test_any_*: other tests run the same lines.
 WHOLE = (
     "tests/ask/test_plan.py::test_what_is_offered_works",
     "tests/ask/test_agreement.py",
@@ -86,7 +86,7 @@ WHOLE = (
     "tests/trace/test_command.py",
     "tests/trace/test_failing.py::test_nothing_is_said_against_a_healthy_machine",
 )
-# The few of these, with their children, that run what nothing else does.
+# The few of these, with their children, that run lines which nothing else does.
 EVEN_SO = (
     "tests/ask/test_expert.py::test_a_b200_gets_the_servers_package",
     "tests/bench/test_several.py::test_each_pair_and_all_gpus",
@@ -98,9 +98,9 @@ EVEN_SO = (
     "tests/integrations/test_pytest_plugin.py::test_fail_gives_the_diagnosis",
     "tests/trace/test_on_stand_in.py::test_a_driver_that_tells_nothing",
 )
-# Where the children that are started are counted too: elsewhere they are whole commands, that run what others run.
+# Where the children are counted too: elsewhere they are whole commands, which run the same lines as others.
 WITH_CHILDREN = ("tests/bench/", "tests/collect/", "tests/probes/", "tests/trace/")
-# But not these: their children do once more what those of EVEN_SO do.
+# But not these: their children repeat what those of EVEN_SO do.
 WITHOUT = (
     "tests/bench/test_stand_in.py",
     "tests/trace/test_frameworks.py::test_the_steps_add_up",
@@ -112,7 +112,7 @@ COUNTED = pytest.StashKey[bool]()
 
 
 def import_all() -> None:
-    """Import every module of ours and run every probe's definitions, while that is counted."""
+    """Import all of our modules and run every probe's definitions, while coverage counts."""
     if sys.gettrace() is None:
         return
     for module in pkgutil.walk_packages(gpustack.__path__, "gpustack."):
@@ -128,7 +128,7 @@ def import_all() -> None:
 
 
 def pause() -> None:
-    """Count nothing from here on but what ``counted`` frames: pytest's own work takes its time too."""
+    """Count nothing from here on except inside ``counted``: pytest's own work takes time too."""
     _tracers.append((sys.gettrace(), threading.gettrace()))
     sys.settrace(None)
     threading.settrace(None)
@@ -136,7 +136,7 @@ def pause() -> None:
 
 @contextmanager
 def children(item: pytest.Item) -> Iterator[None]:
-    """Decide whether this case of a test is counted, and let what it starts be counted or run as fast as without."""
+    """Decide whether this case of a test is counted, and whether its children are counted or run at full speed."""
     test = item.nodeid.partition("[")[0]
     _cases[test] += 1
     drawn = item.get_closest_marker("hypothesis") is not None or item.name.startswith("test_any_")
@@ -153,7 +153,7 @@ def children(item: pytest.Item) -> Iterator[None]:
 
 @contextmanager
 def counted(item: pytest.Item) -> Iterator[None]:
-    """Count what the function of a test runs, if this case is counted."""
+    """Count what the test's function runs, if this case is counted."""
     chosen = item.stash[COUNTED]
     own, threads = _tracers[-1] if _tracers and chosen else (None, None)
     sys.settrace(own)

@@ -1,4 +1,4 @@
-"""Machines drawn from the schema of facts: every component, each fact of its type, usually as it was seen somewhere."""
+"""Machines drawn from the schema of facts: every component, each fact of its type, usually with a value seen before."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def recorded(path: Path) -> Facts:
 
 @cache
 def known() -> tuple[Facts, ...]:
-    """Return every recorded machine, and the sick ones of the self-test."""
+    """Return every recorded machine, and the faulty ones of the self-test."""
     sick = ({"schema": snapshots.SCHEMA, **said} for said in selftest.sick_facts().values())
     return (*map(recorded, RECORDED), *(snapshots.take(said, "the self-test") for said in sick))
 
 
 def machines(number: int, seed: int = 1) -> Iterator[Facts]:
-    """Yield so many machines, and each known one with what it lacks drawn; the same for the same seed."""
+    """Yield this many random machines, and each known one with what it lacks drawn; the same for the same seed."""
     draw = random.Random(seed)  # noqa: S311 - no secret is made of it
     for _ in range(number):
         yield _machine(draw)
@@ -120,7 +120,7 @@ def _value(node: Node, draw: random.Random) -> JsonValue:
 
 
 def _filled(facts: Facts, others: Facts, draw: random.Random) -> Facts:
-    """Return a machine with what it lacks as another has it."""
+    """Return a machine whose missing facts are filled in from another."""
     more = {one.id: one for one in others.components}
     components = []
     for one in facts.components:

@@ -1,4 +1,4 @@
-"""Two things that change places without rest, for tests of what reads one of them at that time."""
+"""Two files that constantly change places, for tests of code that reads one of them meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE, EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
 
 @contextmanager
 def swapping(place: Path, other: Path) -> Iterator[None]:
-    """While this lasts, exchange what lies at two paths without rest, in a process of its own."""
+    """While this lasts, keep exchanging the files at two paths, in a separate process."""
     child = os.fork()
     if not child:
         try:
@@ -31,6 +31,6 @@ def swapping(place: Path, other: Path) -> Iterator[None]:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Exchange two paths in one move: renameat2 with RENAME_EXCHANGE."""
+    """Exchange two paths atomically: renameat2 with RENAME_EXCHANGE."""
     if RENAME(HERE, os.fsencode(one), HERE, os.fsencode(other), EXCHANGE):
         raise OSError(ctypes.get_errno(), "renameat2")

@@ -1,4 +1,4 @@
-"""When a test may be left out: on someone's machine for want of a tool, never in CI, which installs what it needs."""
+"""When a test may be skipped: on a developer's machine that lacks a tool, never in CI, which installs what it needs."""
 
 from __future__ import annotations
 

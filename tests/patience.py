@@ -1,4 +1,4 @@
-"""Tests that watch processes by the clock: each has three attempts, and its seconds are those of an idle machine."""
+"""Tests that time processes: each gets three attempts, and its seconds are those of an idle machine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 import pytest
 
 in_time = pytest.mark.flaky(reruns=2, reruns_delay=1)
-WORK = 0.1  # seconds of a processor
+WORK = 0.1  # seconds of CPU time
 
 
 def idle(seconds: float) -> float:
-    """Return how long what takes an idle machine so many seconds may take this one, by how long some work takes now."""
+    """Return how long this machine may take for what an idle one does in these seconds, by timing some work now."""
     begun, used = time.monotonic(), time.process_time()
     while time.process_time() - used < WORK:
         pass

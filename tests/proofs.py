@@ -1,7 +1,7 @@
 """Gathers, for each rule, the smallest facts in the tests on which it fires, for ``gpustack selftest``.
 
 A pytest plugin: ``python -m pytest -p tests.proofs tests/diagnose -n0`` writes ``gpustack/selftest.json``; a run of a
-few tests adds what it proves, or proves with less; take the line of a proof out that no longer holds.
+few tests adds what it proves, or smaller proofs; remove the line of a proof that no longer holds.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding
 
 PLACES = re.compile(r'/[^" ]*/pytest-of-[^" ]*/')
-LATE = "2099-01-01T00:00:00+00:00"  # by when any matrix is old
+LATE = "2099-01-01T00:00:00+00:00"  # a date at which any matrix is old
 SMALLEST: dict[str, str] = {}
 _TRUE, _AMONG = engine._found, another_environment.among  # noqa: SLF001 - for one run of the tests
 
 
 def slim(held: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return the JSON without what is empty, which reads the same; facts stay as they are."""
+    """Return the JSON without what is empty, which reads the same; facts are unchanged."""
     if isinstance(held, dict):
         return {
             name: one if name in {"facts", "values"} else slim(one)
@@ -76,11 +76,11 @@ def pytest_sessionfinish() -> None:
 
 
 def size(facts: dict[str, Any]) -> int:
-    """Return how long the facts are as text."""
+    """Return the length of the facts as text."""
     return len(json.dumps(facts))
 
 
 def kept(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the slim facts of one rule."""
+    """Return the reduced facts of one rule."""
     made: dict[str, Any] = slim(facts)
     return made

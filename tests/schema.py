@@ -1,4 +1,4 @@
-"""Facts held to ``compat-matrix/facts.toml``: what a probe answers, what a reader reads, what was recorded."""
+"""Facts checked against ``compat-matrix/facts.toml``: what a probe returns, what a reader reads, what was recorded."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 MATRIX = Matrix()
 SCHEMA = Schema(MATRIX)
-OWN = frozenset({"key", "status"})  # of an instance itself, as its version, build and path are
+OWN = frozenset({"key", "status"})  # of an instance itself, like its version, build and path
 SYSTEMS: list[dict[str, Any]] = json.loads((assets.PROBES / "catalogue.json").read_text("utf-8"))["systems"]
 LENGTH = 60  # of a value that is shown
 IDS = frozenset(one["id"] for one in SYSTEMS)
 
 
 def violations(facts: Facts) -> Iterator[str]:
-    """Yield one line for each fact of a machine that the schema has not, or has as another type."""
+    """Yield one line for each fact of a machine that the schema lacks, or has with another type."""
     for component in facts.components:
         yield from wrongs(component)
 
@@ -48,7 +48,7 @@ def wrongs(component: Component) -> Iterator[str]:
 
 
 def _below(node: Node, value: JsonValue, component: str, at: tuple[str, ...]) -> Iterator[str]:
-    """Yield what is wrong with a value and all below it."""
+    """Yield what is wrong with a value and everything below it."""
     if value is None:
         return
     place = f"{component}: {'.'.join(at).replace('.[]', '[]')}"
@@ -74,7 +74,7 @@ def hold(facts: Facts) -> None:
 
 
 def answering(program: str, function: str, ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a probe's function that holds what it answers to the schema of its row's component.
+    """Return a probe's function that checks its answer against the schema of its row's component.
 
     Without a row, it is one of those that the program serves; a row that a test made up proves nothing.
     """
@@ -100,7 +100,7 @@ def _served(program: str, function: str) -> Sequence[str]:
 
 
 def _placed(copy: object, row: Mapping[str, str], function: str) -> object:
-    """Return a copy's facts as they are kept: what came of running it below its own, an image's libcuda likewise."""
+    """Return a copy's facts as they are stored: the results of running it below its own, like an image's libcuda."""
     if function == "exercise" and isinstance(copy, dict):
         return {"exercise": {name: held for name, held in copy.items() if name not in OWN}}
     return {"about": copy, "libcuda": {"libcuda": copy}}.get(row["place"]) if "place" in row else copy
@@ -115,5 +115,5 @@ def _wrong(component: str, copies: list[dict[str, Any]]) -> str | None:
     )
     status = Status.PRESENT
     seen = Component(id=component, layer=Layer.DRIVER, vendor="", status=status, instances=tuple(instances))
-    odd = currently_in_test_context()  # what is drawn at random is no version, wherever a probe finds one
+    odd = currently_in_test_context()  # a random text is not a version, wherever a probe finds it
     return next((one for one in wrongs(seen) if not (odd and ": version in facts.toml" in one)), None)

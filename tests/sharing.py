@@ -1,4 +1,4 @@
-"""What is made once a session, whichever of the processes that run the tests side by side needs it first."""
+"""What is made once per session, by whichever of the processes running the tests side by side needs it first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def place(factory: pytest.TempPathFactory) -> Path:
 
 
 def folder(factory: pytest.TempPathFactory, name: str, fill: Callable[[Path], object]) -> Path:
-    """Return a folder of this name, filled once; a filling that fails is tried again by who asks next."""
+    """Return a folder of this name, filled once; if filling fails, the next caller tries again."""
     made = place(factory) / f"{crc32(name.encode()):08x}"
     with made.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -38,7 +38,7 @@ def folder(factory: pytest.TempPathFactory, name: str, fill: Callable[[Path], ob
 
 
 def worked_out(factory: pytest.TempPathFactory, name: str, work: Callable[[], Thing]) -> Thing:
-    """Return what this work gives, done once."""
+    """Return the result of this work, done once."""
     made = folder(factory, name, lambda where: (where / "it").write_bytes(pickle.dumps(work())))
     thing: Thing = pickle.loads((made / "it").read_bytes())  # noqa: S301 - our own, of this session
     return thing

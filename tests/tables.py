@@ -1,4 +1,4 @@
-"""The tables as the JSON that a wheel holds, made once: hundreds of children would each read ten of them as TOML."""
+"""The tables as the JSON that a wheel contains, made once: hundreds of children would each parse ten as TOML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ else:
 
 
 def prepare() -> None:
-    """Keep the JSON of each table of this checkout beside the tables, and none of what they were before."""
+    """Keep the JSON of each table of this checkout next to the tables, and remove outdated ones."""
     folder = assets.MATRIX
     tables = [path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.toml")]
     written = {name: (folder / f"{name}.toml").read_bytes() for name in tables}
@@ -27,6 +27,6 @@ def prepare() -> None:
         if path not in there:
             part = path.with_suffix(f".{os.getpid()}")
             part.write_text(json.dumps(tomllib.loads(data.decode("utf-8"))), "utf-8")
-            part.replace(path)  # whole or not at all, for whoever reads beside us
+            part.replace(path)  # atomically, for whoever reads at the same time
     for path in there - set(wanted):
         path.unlink(missing_ok=True)

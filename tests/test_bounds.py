@@ -1,4 +1,4 @@
-"""What an input costs has an end: memory and time are measured, of a process that is held to a limit by the kernel."""
+"""The cost of any input is bounded: memory and time are measured, in a process that the kernel limits."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ HEAD = '{"schema":"gpustack.snapshot/1","components":['
 COMPONENT = '{"id":"c%d","layer":"library","status":"present","version":"1.0"}'
 MB = 1_000_000
 XID = "NVRM: Xid (PCI:0000:06:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n"
-MOST_REFUSED = (10, 600)  # seconds of a processor and MiB of memory; 120 MB took 3 GB, 51 MB of components 170 s
+MOST_REFUSED = (10, 600)  # seconds of CPU time and MiB of memory; 120 MB took 3 GB, 51 MB of components 170 s
 MOST_READ = (60, 900)
 
 
-pytestmark = pytest.mark.timeout(400)  # on a machine that is busy; what is held to a limit is the processor's time
+pytestmark = pytest.mark.timeout(400)  # on a busy machine; the limit is on CPU time
 
 
 def refused(ran: Ran, says: str) -> None:
@@ -37,7 +37,7 @@ def refused(ran: Ran, says: str) -> None:
 
 
 def repeated(path: Path, head: str, one: str, size: int, foot: str) -> Path:
-    """Write a list of one thing until it is so long; a ``%d`` in it counts."""
+    """Write a list of one thing until it is this long; a ``%d`` in it counts up."""
     with path.open("w") as file:
         file.write(head)
         same = f"{one}," * 10_000
@@ -91,7 +91,7 @@ def machine(**lists: list[Any]) -> dict[str, Any]:
 
 
 def crowded(count: int, *names: str) -> dict[str, Any]:
-    """Return a machine with so many copies of each of these components."""
+    """Return a machine with this many copies of each of these components."""
     said = machine()
     for one in said["components"]:
         if one["id"] in names:
@@ -110,7 +110,7 @@ def test_the_largest_machine_that_is_read_is_judged_in_a_bounded_time(tmp_path: 
 
 
 def over() -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield a machine with one thing too many, and what is said of it."""
+    """Yield a machine with one thing too many, and the resulting message."""
     component = {"id": "a", "layer": "library", "status": "present"}
     yield machine(components=[component] * 1001), "holds 1001 components; no machine has more than 1000"
     yield machine(environments=[{"python": "p"}] * 2001), "2001 environments"
@@ -152,7 +152,7 @@ def test_json_within_a_text_is_read_at_any_length_up_to_the_bound() -> None:
 
 @pytest.mark.parametrize(("size", "report"), [(100, ""), (10, '{"schema": "gpustack.report/1", "findings": []}\n')])
 def test_a_log_of_100_mb_is_read_and_one_with_a_report_in_it(size: int, report: str, tmp_path: Path) -> None:
-    """Logs are long and usually say one thing; of what is long, what matters is read, and the report says so."""
+    """Logs are long and usually repetitive; the relevant parts of long ones are read, and the report says so."""
     path, line = tmp_path / "log.txt", "[1.0] usb 1-1: new high-speed USB device, number 5, of many, in this log {\n"
     with path.open("w") as file:
         file.write(line * 10_000 + report + XID)

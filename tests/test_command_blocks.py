@@ -20,7 +20,7 @@ OWN_TESTS = (
 )
 ELSEWHERE = {OWN_TESTS: ".ci/run"}  # blocks that are not run here, and the file that runs them word for word
 ENVIRONMENT = re.compile(r"(?<!\S)(/opt/gpustack|\.venv)(?=[/ ]|$)")  # as each document calls it
-LEFT_OUT = shutil.ignore_patterns(".[!m]*", "evidence", "tests", "benchmarks")  # not .made: what is read fast
+LEFT_OUT = shutil.ignore_patterns(".[!m]*", "evidence", "tests", "benchmarks")  # not .made: the cache for fast reading
 FINE = (0, 1)  # 1: the command did its work and found something
 
 
@@ -46,7 +46,7 @@ def test_what_is_run_elsewhere_is_run_there(block: str, runner: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_commands_of_each_document_do_their_work(tmp_path: Path) -> None:
-    """What two documents say alike, but for the name of the environment, is done once: it installs everything."""
+    """Blocks that two documents share, except for the environment's name, run once: they install everything."""
     checkout, root, folder = tmp_path / "checkout", tmp_path / "root", tmp_path / "bin"
     shutil.copytree(REPO, checkout, ignore=LEFT_OUT)
     folder.mkdir()

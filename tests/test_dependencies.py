@@ -1,4 +1,4 @@
-"""What is installed and run with us: bounded above, held to what was tested, and no tag that others may move."""
+"""What is installed and run with us: bounded above, held to tested versions, and no tag that others may move."""
 
 from __future__ import annotations
 

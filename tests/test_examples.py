@@ -1,7 +1,7 @@
 """The recorded machines of ``examples/``: the first screen is enough to fix each, as its page shows.
 
-What the commands would do is done to the facts, since the machines are not here; then the doctor looks again.
-``GPUSTACK_RENEW=1`` writes the page's transcripts again.
+The effect of the commands is applied to the facts, since the machines are not here; then the doctor runs again.
+``GPUSTACK_RENEW=1`` rewrites the page's transcripts.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def after(name: str) -> Report:
 
 
 def typed(name: str) -> tuple[str, ...]:
-    """Return what is typed, all of it from the first screen."""
+    """Return what the user types, all of it from the first screen."""
     report = before(name)
     (root,) = [one for one in report.findings if one.key == report.verdict.root_keys[0]]
     assert root.fix
@@ -83,7 +83,7 @@ def typed(name: str) -> tuple[str, ...]:
 
 
 def transcript(name: str) -> str:
-    """Return what is seen and typed, from the first look to the last."""
+    """Return the whole transcript, from the first run to the last."""
     screen = renderer("text")(before(name)).rstrip()
     commands = "\n".join(f"$ {command}" for command in typed(name))
     well = renderer("text")(after(name)).splitlines()[0]

@@ -1,4 +1,4 @@
-"""The schema of facts: what is recorded, read or probed is in it with its type, and what no rule reads says so."""
+"""The schema of facts: every recorded, read or probed fact is in it with its type, and what no rule reads is marked."""
 
 from __future__ import annotations
 

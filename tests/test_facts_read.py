@@ -1,4 +1,4 @@
-"""What no rule reads: a fact has to be read, be marked informational, or be named here with what it could show."""
+"""What no rule reads: a fact has to be read, be marked informational, or be listed here with what it could show."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent
 DIAGNOSE = Path(diagnose.__file__).parent
-# Read where several things come together, which few machines show: block and path, and the module that reads it.
+# Read where several things coincide, which few machines show: block and path, and the module that reads it.
 BY_SOURCE: Mapping[tuple[str, str], str] = {
     ("every", "answer"): "rules/coverage.py",
     ("cudnn", "parts.*"): "rules/cudnn.py",
@@ -42,7 +42,7 @@ BY_SOURCE: Mapping[tuple[str, str], str] = {
     ("onnxruntime", "search.*[].path"): "machine/libraries.py",
     ("shared-library", "found_by[]"): "rules/cudnn.py",
 }
-# What could show a fault and is judged by nobody yet: what it would show, and by block the paths of the facts.
+# What could show a fault but is not judged yet: what it would show, and by block the paths of the facts.
 UNREAD: Mapping[str, Mapping[str, str]] = {
     "PCI Express errors, and what both ends can": {
         "amd-gpu": ("link.speed link.width link.max_speed link.max_width link.slot.speed link.slot.width link.replays"),
@@ -102,7 +102,7 @@ UNREAD: Mapping[str, Mapping[str, str]] = {
 
 
 def blocks() -> Iterator[tuple[str, str, bool, frozenset[str]]]:
-    """Yield block and path of each row, whether it is marked informational, and the components that it is of."""
+    """Yield block and path of each row, whether it is marked informational, and the components that it belongs to."""
     table = MATRIX.table("facts")
     for block, rows in table["facts"].items():
         for path, row in rows.items():
@@ -118,7 +118,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> frozenset[tuple[str, str]]
 def read_by_rules() -> frozenset[tuple[str, str]]:
     """Return the rows that some rule reads, by block and path."""
     first = {case.root_cause: case for case in reversed(cases.every())}
-    ports = machines.recorded()  # of one kind, which machines that are drawn seldom have
+    ports = machines.recorded()  # of one kind, which random machines rarely have
     machines.add_ports(ports)
     machines.add(ports, "environment", "environment", {"nccl_conf": {"NCCL_P2P_DISABLE": "1"}})
     known = (*drawn.known(), *drawn.machines(10), machines.facts(ports))
@@ -139,7 +139,7 @@ def test_a_fact_that_no_rule_reads_is_marked_informational_or_named_with_the_rea
 def test_a_fact_that_is_named_as_unread_is_not_read(
     read: frozenset[tuple[str, str]],
 ) -> None:
-    """When this fails, a rule has come to read it: take it out of ``UNREAD``."""
+    """When this fails, a rule now reads it: remove it from ``UNREAD``."""
     assert sorted(set(named()) & read) == []
     assert sorted(set(named()) - {(block, path) for block, path, marked, _ in blocks() if not marked}) == []
 
@@ -147,7 +147,7 @@ def test_a_fact_that_is_named_as_unread_is_not_read(
 def test_no_fact_that_is_marked_informational_is_read(
     read: frozenset[tuple[str, str]],
 ) -> None:
-    """When this fails, a rule has come to read it: take the mark off its row in ``facts.toml``."""
+    """When this fails, a rule now reads it: remove the mark from its row in ``facts.toml``."""
     assert sorted({(block, path) for block, path, marked, _ in blocks() if marked} & read) == []
 
 
@@ -159,7 +159,7 @@ def test_what_few_machines_make_a_rule_read_is_named_in_its_source(row: tuple[st
     assert [step for step in steps if step not in named] == []
 
 
-def test_a_fact_that_is_asked_for_is_noted_at_any_depth() -> None:
+def test_a_fact_that_is_read_is_noted_at_any_depth() -> None:
     def of(*names: str) -> set[Fact]:
         found = SCHEMA.at(*names)
         assert found

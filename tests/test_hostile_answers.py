@@ -1,4 +1,4 @@
-"""A child that answers with all that JSON can carry: the rest of it stands, and no form of the report suffers."""
+"""A child that returns everything that JSON can express: the rest is unaffected, and so is every report format."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 HOST = Path(__file__).parent / "hosts" / "healthy-h200.json"
 SYSTEMS = {system.id: system for system in catalogue.load()}
 PROGRAM = "import json, sys\nfor line in json.loads(open(sys.argv[1]).read()):\n    print(line, flush=True)\n"
-ODD = r"\ud800\u001b[31m\u202e\u0000 x"  # half a pair, an escape, a turn of the writing, and what ends a string in C
+ODD = r"\ud800\u001b[31m\u202e\u0000 x"  # a surrogate, an escape, a change of direction, and what ends a string in C
 FORMS = ("text", *READERS)
 
 
 def heard(folder: Path, *lines: str) -> tuple[dict[str, Component], tuple[Unseen, ...]]:
-    """Return what comes of a child that prints these lines, each the answer to a question of its own."""
+    """Return the results of a child that prints these lines, each the answer to a question of its own."""
     (folder / "program.py").write_text(PROGRAM)
     (folder / "lines").write_text(json.dumps(lines))
     asked = tuple(SYSTEMS[one] for one in ("libcuda", "nvml", "gpu", "cudnn")[: len(lines)])
@@ -44,14 +44,14 @@ def heard(folder: Path, *lines: str) -> tuple[dict[str, Component], tuple[Unseen
 
 
 def facts(folder: Path, said: str) -> Mapping[str, object]:
-    """Return the facts of the one copy that a child tells of in this JSON."""
+    """Return the facts of the only copy that a child reports in this JSON."""
     components, _ = heard(folder, f'{{"id": "libcuda", "status": "present", "instances": [{said}]}}')
     assert components["libcuda"].status is Status.PRESENT
     return components["libcuda"].instances[0].facts
 
 
 @pytest.mark.parametrize("digits", [41, 4301, 5_000_000])
-def test_a_number_that_counts_nothing_is_null_and_costs_nothing_else(tmp_path: Path, digits: int) -> None:
+def test_a_number_that_counts_nothing_is_null_and_affects_nothing_else(tmp_path: Path, digits: int) -> None:
     assert facts(tmp_path, f'{{"a": {"9" * digits}, "b": -{"9" * digits}, "c": 3}}') == {"a": None, "b": None, "c": 3}
 
 
@@ -91,8 +91,8 @@ def test_depth_that_only_words_can_reach_raises_nowhere(name: str) -> None:
 
 
 @pytest.mark.timeout(20)
-def test_what_was_looked_at_is_cut_before_anybody_reads_it() -> None:
-    """A word of a megabyte took the reading of it minutes: its pattern tries every quotation mark."""
+def test_the_log_of_accesses_is_cut_before_it_is_stored() -> None:
+    """A word of a megabyte took minutes to read: the pattern tries every quotation mark."""
     endless = "[Errno 5] " + "a: '" * 250_000 + "\n"
     log = [["read", "x" * 1_000_000, "denied"], *([["read", f"y{n}", endless] for n in range(1000)])]
     answer = {"id": "libcuda", "status": "s" * 1_000_000, "instances": [], "log": [*log[1:], log[0]], "calls": log}
@@ -102,7 +102,7 @@ def test_what_was_looked_at_is_cut_before_anybody_reads_it() -> None:
     assert max(len(one.what) for one in unseen) == 4096
 
 
-def test_more_copies_than_any_machine_has_are_no_answer() -> None:
+def test_more_copies_than_any_machine_has_are_not_an_answer() -> None:
     answer = {"id": "libcuda", "status": "present", "instances": [{}] * 10_001}
     ((component,), _) = parse([Reply(system=SYSTEMS["libcuda"], environment=None, answer=answer)])
     assert (component.status, "10001 copies" in str(component.reason)) == (Status.FAILED, True)

@@ -1,8 +1,8 @@
-"""Hostile folders: modules and tools planted where someone is, or in PYTHONPATH, are not run by any command.
+"""Hostile folders: modules and tools planted in the working folder, or in PYTHONPATH, are not run by any command.
 
-What is planted writes down that it ran, and then is what it replaces, so that whoever ran it goes on. A Python that is
-started with PYTHONPATH imports from there by itself (``sitecustomize``), before any line of ours: what each Python does
-so on its own is measured, and nothing beyond it may run. ``--deep`` alone imports frameworks as their user would.
+What is planted records that it ran, and then acts as what it replaces, so that its caller continues. A Python that is
+started with PYTHONPATH imports from there by itself (``sitecustomize``), before any line of ours: what each Python runs
+by itself this way is measured, and nothing beyond it may run. Only ``--deep`` imports frameworks as their user would.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.wide import WIDE, one_of, wide
 REPO = Path(__file__).resolve().parent.parent
 SNAPSHOT = str(REPO / "examples" / "driver-too-old.json")
 COMMAND = (str(Path(sys.executable).with_name("gpustack")),)
-# What the installer's own start script imports before our first line: pip's has taken ``re``.
+# What the installer's own start script imports before our first line: pip's imported ``re``.
 SCRIPT = frozenset(re.findall(r"^import (\w+)", Path(COMMAND[0]).read_text("utf-8"), re.MULTILINE))
 MODULE = (sys.executable, "-m", "gpustack")
 STANDARD = """argparse ast base64 bz2 collections compileall contextlib copy csv ctypes dataclasses datetime difflib
@@ -79,7 +79,7 @@ pytestmark = pytest.mark.starts
 
 
 def commands(why: str) -> list[str]:
-    """Return the commands that are tried in this trap: in CI every second, the deepest and one that looks as it does.
+    """Return the commands that are tried in this trap: in CI every second, the deepest and one that probes as it does.
 
     The others are tried in the other trap; GPUSTACK_WIDE=1 tries all of them in both.
     """
@@ -89,28 +89,28 @@ def commands(why: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trap:
-    """A folder full of modules and tools that write down in a file that they ran."""
+    """A folder full of modules and tools that record in a file that they ran."""
 
     folder: Path
     mark: Path
     environ: dict[str, str] = field(default_factory=dict)
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in the folder, after which only what it ran is written down."""
+        """Run a command in the folder, and record only what that command ran."""
         self.mark.write_text("")
         return subprocess.run(
             argv, cwd=self.folder, env=self.environ, capture_output=True, text=True, check=False, timeout=90
         )
 
     def ran(self) -> set[tuple[str, str]]:
-        """Return what of the planted ran, and in which Python."""
+        """Return which planted files ran, and in which Python."""
         lines = (line.partition(" ") for line in self.mark.read_text().splitlines())
         return {(name, program) for name, _, program in lines}
 
 
 @pytest.fixture(scope="module")
 def trap(tmp_path_factory: pytest.TempPathFactory) -> Trap:
-    """Return the trap, with nothing that leads to it but that one is in its folder and has . on PATH."""
+    """Return the trap, reached only by being the working folder and by . on PATH."""
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("hostile")
     mark = home / "mark"
     for name in (*STANDARD, *OTHERS):
@@ -133,7 +133,7 @@ def poisoned(trap: Trap) -> Trap:
 
 
 def test_what_is_planted_is_run_where_nothing_prevents_it(trap: Trap, poisoned: Trap) -> None:
-    """The trap works, or nothing here could fail."""
+    """The trap works; otherwise nothing here could fail."""
     trap.run(sys.executable, "-c", "import typing, json, pip")
     assert {name for name, _ in trap.ran()} >= {"json", "pip", "typing"}
     poisoned.run(sys.executable, "-c", "pass")
@@ -180,7 +180,7 @@ def beyond(trap: Trap, ran: set[tuple[str, str]], command: str) -> set[tuple[str
 
 @cache
 def itself(folder: Path, mark: Path, program: str) -> frozenset[str]:
-    """Return what of the planted a Python imports of its own accord."""
+    """Return which planted files a Python imports of its own accord."""
     bare = Trap(folder=folder, mark=mark, environ={"PYTHONPATH": str(folder)})
     if program != "tool":
         bare.run(program, "-c", "pass")
@@ -211,7 +211,7 @@ def test_what_is_before_the_standard_library_is_left_out_unless_we_lie_there(
     rest = [Paths.standard, Paths.compiled, Paths.site, "/work"]
     monkeypatch.setattr(sys, "path", [*found, *rest])
     monkeypatch.setattr(os, "getcwd", lambda: "/work")
-    after = [Paths.site, "/work"]  # who is in a folder of Python's own has not put it there
+    after = [Paths.site, "/work"]  # a user in one of Python's own folders has not planted it
     assert isolation.path() == [Paths.standard, Paths.compiled, *kept, *after]
 
 

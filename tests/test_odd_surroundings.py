@@ -1,4 +1,4 @@
-"""A deleted working folder, hardly a file that may be opened, a clock of 2262: a report, or one clear line."""
+"""A deleted working folder, hardly any file descriptors, a clock of 2262: a report, or one clear line."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ COMMANDS = {
     "explain Xid 79": (0,),
     "selftest": (0,),
 }
-# Those that do much the same: look as the doctor does, read a machine and write it, answer out of the tables, measure.
+# Those that do much the same: probe as the doctor does, read a machine and write it, answer from the tables, measure.
 ALIKE = (
     ("doctor --all-envs --timeout 20", "stack", "snapshot", "check"),
     (f"doctor --from {SNAPSHOT}", f"doctor --from {SNAPSHOT} --format sarif"),
     ("matrix show pytorch", "explain Xid 79"),
     ("bench --quick", "trace --cpu", "selftest"),
 )
-NOWHERE = {  # commands that want a file of a folder that is not there
+NOWHERE = {  # commands that need a file from a missing folder
     "doctor --from machine.json": 2,
     "doctor --python ./python3": 2,
     "doctor -o report.txt": 2,
@@ -86,8 +86,8 @@ def test_the_working_folder_may_be_deleted(command: str, tmp_path: Path) -> None
 
 @wide
 @pytest.mark.parametrize(("command", "files"), [*((one, 5) for one in commands("files")), ("doctor", 6), ("doctor", 8)])
-def test_hardly_a_file_may_be_opened(command: str, files: int, tmp_path: Path) -> None:
-    """With fewer than five Python itself does not start; what could not be examined is unknown, never well.
+def test_few_files_may_be_opened(command: str, files: int, tmp_path: Path) -> None:
+    """With fewer than five Python itself does not start; what could not be checked is unknown, never healthy.
 
     In CI a sample of the commands, see ``commands``.
     """
@@ -102,7 +102,7 @@ def test_hardly_a_file_may_be_opened(command: str, files: int, tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a library that puts the clock forward in whoever preloads it."""
+    """Return a library that sets the clock forward in any process that preloads it."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or sys.platform != "linux":
         leave_out("there is no C compiler")
@@ -126,7 +126,7 @@ def test_the_clock_may_be_in_another_century(command: str, years: int, clock: Pa
 
 
 def test_the_clock_of_the_test_is_one_that_python_cannot_read(clock: Path) -> None:
-    """The stand-in works, or nothing here could fail; a later Python may read such a clock."""
+    """The stand-in works; otherwise nothing here could fail. A later Python may read such a clock."""
     environ = {**os.environ, "LD_PRELOAD": str(clock), "CLOCK_SHIFT": str(237 * YEAR)}
     program = "import subprocess, time; print(subprocess.check_output(['date', '+%Y'], text=True)); time.time()"
     done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False)

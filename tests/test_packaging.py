@@ -1,4 +1,4 @@
-"""What is built and installed: one pure wheel, nothing but ``gpustack`` in site-packages, and no stranger moved."""
+"""What is built and installed: one pure wheel, only ``gpustack`` in site-packages, and no other package moved."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fresh(folder: Path) -> Path:
 
 
 def install(python: Path, *what: str | Path) -> None:
-    """Install with uv: what pip makes of it is tried in tests/test_command_blocks.py."""
+    """Install with uv: pip is covered by tests/test_command_blocks.py."""
     run(sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, *what)
 
 
@@ -51,7 +51,7 @@ def site_packages(python: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of what a checkout holds, so that no build writes into ours."""
+    """Return a copy of the contents of a checkout, so that no build writes into ours."""
     copy = tmp_path_factory.mktemp("checkout") / "gpustack"
     copy.mkdir()
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):

@@ -1,4 +1,4 @@
-"""What goes into a wheel and a source distribution: what is meant to, and nothing else that lies in a checkout."""
+"""The contents of a wheel and a source distribution: what is intended, and nothing else that is in a checkout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Built = tuple[Path, Path, Path]  # a checkout, its wheel and its source distribu
 REPO = Path(__file__).resolve().parent.parent
 FOLDERS = ("gpustack", "probes", "microbench", "compat-matrix", "examples")
 OTHERS = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
-# What may lie in a checkout, of kinds that are never packed.
+# What may be in a checkout, of kinds that are never packed.
 PLANTED = (
     ".env",
     ".env.local",
@@ -65,7 +65,7 @@ UNTRACKED = (
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Run git without the configuration of whoever runs the tests."""
+    """Run git without the configuration of the user who runs the tests."""
     program = shutil.which("git")
     if program is None:
         pytest.skip("git is not installed here")
@@ -76,7 +76,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def copied(folder: Path) -> Path:
-    """Return a copy of what is packed, as it lies in a checkout."""
+    """Return a copy of what is packed, laid out as in a checkout."""
     copy = folder / "checkout"
     copy.mkdir()
     for name in OTHERS:
@@ -94,7 +94,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Return such a copy that nothing was added to, with its wheel and its source distribution."""
+    """Return such a copy, unmodified, with its wheel and its source distribution."""
     folder = tmp_path_factory.mktemp("clean")
     checkout = copied(folder)
     return checkout, *build(checkout, folder / "out")
@@ -134,7 +134,7 @@ def files(checkout: Path, folders: Iterable[str]) -> set[str]:
     }
 
 
-def test_what_lies_about_is_not_packed(checkout: Path, tmp_path: Path) -> None:
+def test_stray_files_are_not_packed(checkout: Path, tmp_path: Path) -> None:
     meant, tables = files(checkout, FOLDERS), made(checkout)
     plant(checkout, PLANTED)
     for folder in (*FOLDERS, "gpustack/schemas", "probes/driver", "tests", "mine"):

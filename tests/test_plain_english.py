@@ -1,4 +1,4 @@
-"""Words that a native engineer would not write, and that must not come back where users read."""
+"""Words that a native engineer would not write, and that must not reappear where users read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types say how decoded JSON and TOML are read: what fits becomes the type, what does not is said with its place."""
+"""Types define how decoded JSON and TOML are read: what fits becomes the type, the rest is reported with its path."""
 
 from __future__ import annotations
 

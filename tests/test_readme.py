@@ -1,4 +1,4 @@
-"""What the README promises: its commands are the ones that are run, and its links lead somewhere."""
+"""What the README promises: its commands are the ones that are run, and its links work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A text that is put instead of another is taken as it is: a backslash in it is no escape of an expression."""
+"""Replacement text is inserted literally: a backslash in it is not an escape of a regular expression."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPLACES = ("sub", "subn")
 def unsafe(source: str) -> list[int]:
     """Return the lines on which an expression replaces something by a text that is not written there.
 
-    A replacement is a literal, a lambda or a function of the same file. An expression's method that is handed on
+    A replacement is a literal, a lambda or a function of the same file. An expression's method that is passed on
     without being called must be given a lambda at once: ``partial(pattern.sub, lambda match: …)``.
     """
     tree = ast.parse(source)
@@ -40,7 +40,7 @@ def unsafe(source: str) -> list[int]:
     return [node.lineno for node in used if node.attr in REPLACES and node not in safe]
 
 
-def test_what_replaces_is_a_text_of_ours_or_a_function() -> None:
+def test_every_replacement_is_a_literal_or_a_function() -> None:
     texts = {path: path.read_text("utf-8") for path in FILES}
     named = {path: text for path, text in texts.items() if ".sub" in text}
     assert {str(path.relative_to(REPO)): lines for path, text in named.items() if (lines := unsafe(text))} == {}

@@ -15,7 +15,7 @@ from gpustack import assets
 
 REPO = Path(__file__).resolve().parent.parent
 GPU_LIBRARIES = {"cuda", "pynvml", "numpy", "nvmath", "cupy", "torch", "jax"}
-# Every room, and what it may import beside itself, errors and assets; the command line sees all, and nobody sees it.
+# Every room, and what it may import besides itself, errors and assets; the command line may import all, nothing it.
 ROOMS = {
     "model": set(),
     "matrix": {"model"},
@@ -49,7 +49,7 @@ ROOMS = {
         "report",
     },
 }
-# What stands at the root: six modules, and whom each may see.
+# The modules at the root: six, and what each may import.
 ROOT = {
     "__init__": {"library"},
     "__main__": {"cli", "collect"},
@@ -69,7 +69,7 @@ def modules(folder: str) -> list[Path]:
 
 @cache
 def imported(path: Path) -> tuple[str, ...]:
-    """Return every module that a file imports, wherever the import stands, except for type checkers alone."""
+    """Return every module that a file imports, wherever the import is, except those for type checkers only."""
     nodes: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
     found: list[str] = []
     for node in nodes:  # which grows
@@ -94,7 +94,7 @@ def within(module: str, rooms: set[str]) -> bool:
 
 
 def room_of(module: str) -> str:
-    """Return the room of a module, or the module itself where it stands at the root; empty for the package."""
+    """Return the room of a module, or the module itself if it is at the root; empty for the package."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 and (REPO / "gpustack" / parts[1]).exists() else (parts[1:2] or [""])[0]
 

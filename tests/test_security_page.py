@@ -1,4 +1,4 @@
-"""What SECURITY.md promises: each promise names tests that exist, and what no other test holds is held here."""
+"""What SECURITY.md promises: each promise names tests that exist, and what no other test checks is checked here."""
 
 from __future__ import annotations
 

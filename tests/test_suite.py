@@ -1,4 +1,4 @@
-"""What other tests rest on: a fork of the warmed command is a real start in all but its time, and draws are alike."""
+"""What other tests rely on: a fork of the warmed-up command is a real start but for its time, and draws are alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host that is told everything: files, links, commands, libraries. The fake that probes get in tests."""
+"""A host made of given files, links, commands and libraries. The fake that probes get in tests."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ else:
 class ToldHost(Host):
     """A machine made of dictionaries.
 
-    ``files`` maps a path to text, bytes, or an OSError to raise; ``links`` a path to what the link says; ``devices`` a
-    path to a dictionary of what ``stat`` gives; ``commands`` a command line to output, (code, output) or TimeoutError;
-    ``libraries`` and ``modules`` a name to an object with the functions asked for, or the exception to raise;
-    ``python`` what this Python would say of itself otherwise than the one that runs the test.
+    ``files`` maps a path to text, bytes, or an OSError to raise; ``links`` a path to the link's target; ``devices`` a
+    path to what ``stat`` returns, as a dictionary; ``commands`` a command line to output, (code, output) or a timeout;
+    ``libraries`` and ``modules`` a name to an object with the functions called, or the exception to raise;
+    ``python`` what this Python reports about itself where that differs from the one running the test.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ToldHost(Host):
         return names | {str(parent) for name in names for parent in Path(name).parents}
 
     def real(self, path: str) -> str:
-        """Follow told links, folder by folder."""
+        """Follow the given links, folder by folder."""
         for _ in range(40):
             hit = next((p for p in [Path(path), *Path(path).parents] if str(p) in self.links), None)
             if hit is None:
@@ -84,11 +84,11 @@ class ToldHost(Host):
         return path
 
     def link(self, path: str) -> str | None:
-        """Return the told link."""
+        """Return the given link."""
         return self.links.get(path)
 
     def bytes(self, path: str, limit: int = 1 << 20, offset: int = 0) -> bytes | None:
-        """Return the told content."""
+        """Return the given content."""
         held = self.files.get(self.real(path), OSError(errno.ENOENT, "No such file or directory"))
         if isinstance(held, OSError):
             self._note("read", path, held)
@@ -98,7 +98,7 @@ class ToldHost(Host):
         return data[offset : offset + limit]
 
     def stat(self, path: str) -> dict[str, Any] | None:
-        """Return what was told of a device, or what follows from a told file or folder."""
+        """Return the given data of a device, or what follows from a given file or folder."""
         real = self.real(path)
         if real not in self._names():
             self._note("stat", path, OSError(errno.ENOENT, "No such file or directory"))
@@ -111,27 +111,27 @@ class ToldHost(Host):
         return {**plain, "size": size, "readable": open_, "writable": open_, **self.devices.get(real, {})}
 
     def exists(self, path: str) -> bool:
-        """Return whether it was told."""
+        """Return whether it was given."""
         return self.stat(path) is not None
 
     def glob(self, pattern: str) -> builtins.list[str]:
-        """Return the told names, links included, that match; a star stops at a slash."""
+        """Return the given names, links included, that match; a star stops at a slash."""
         star = re.compile(fnmatch.translate(pattern).replace(".*", "[^/]*"))
         return sorted(name for name in self._names() if star.fullmatch(name))
 
     def list(self, folder: str, most: int | None = None) -> builtins.list[str]:
-        """Return the told names in a folder."""
+        """Return the given names in a folder."""
         real = self.real(folder)
         inside = {Path(name).name for name in self._names() if str(Path(name).parent) == real and name != "/"}
         return sorted(inside)[:most]
 
     def path(self, tool: str) -> str | None:
-        """Return a path for every told command."""
+        """Return a path for every given command."""
         found = f"/usr/bin/{tool}"
         return found if any(line.split()[0] in {tool, found} for line in self.commands) else None
 
     def run(self, *argv: str, seconds: float | None = None) -> dict[str, Any] | None:  # noqa: ARG002 - told at once
-        """Return the told output of a command line."""
+        """Return the given output of a command line."""
         said = self.commands.get(" ".join(argv))
         if said is None:
             self.log.append(("run", " ".join(argv), "missing"))
@@ -150,23 +150,23 @@ class ToldHost(Host):
         return Library(self, loaded)
 
     def library(self, name: str) -> Any:  # noqa: ANN401 - a vendor's library
-        """Return the told library."""
+        """Return the given library."""
         return self._told(self.libraries, name, OSError(f"{name}: cannot open shared object file"))
 
     def module(self, name: str) -> Any:  # noqa: ANN401 - a vendor's module
-        """Return the told module."""
+        """Return the given module."""
         return self._told(self.modules, name, ModuleNotFoundError(f"No module named {name!r}"))
 
     def interpreter(self) -> dict[str, Any]:
-        """Return what this Python says of itself, with what was told in its place."""
+        """Return what this Python reports about itself, with the given values in its place."""
         return {**super().interpreter(), **self.python}
 
     def mapped(self, word: str) -> builtins.list[str]:
-        """Return the told mapped files."""
+        """Return the given mapped files."""
         return sorted(path for path in self.maps if word in Path(path).name)
 
     def apart_all(self, works: Iterable[Callable[[], Any]], seconds: float | None = None) -> builtins.list[Any]:  # noqa: ARG002 - told at once
-        """Do the works here: what one raises is what a fork would have reported."""
+        """Run them in this process: an exception becomes what a fork would have reported."""
         answers: builtins.list[Any] = []
         for work in works:
             try:

@@ -1,7 +1,7 @@
-"""Trees of /sys and /proc recorded on real machines, planted where a host can be rooted; each names its source.
+"""Trees of /sys and /proc recorded on real machines, copied below a host's root; each names its source.
 
 In the repository no file name has a colon, which some systems forbid: an underscore stands for it in PCI addresses.
-The link of a PCI device to its driver is made from what its ``uevent`` says.
+The link of a PCI device to its driver is made from its ``uevent``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ADDRESS = re.compile(r"[0-9a-f]{4}_[0-9a-f]{2}_[0-9a-f]{2}\.[0-7]")
 
 
 def plant(name: str, root: Path) -> Path:
-    """Copy a recorded tree below root, with its real names and links; give root."""
+    """Copy a recorded tree below root, with its real names and links; return root."""
     shutil.copytree(TREES / name, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("SOURCE"))
     for kept in sorted((root / "sys/bus/pci/devices").glob("*")):
         named = kept.name.replace("_", ":") if ADDRESS.fullmatch(kept.name) else kept.name
@@ -27,5 +27,5 @@ def plant(name: str, root: Path) -> Path:
 
 
 def source(name: str) -> str:
-    """Return what a recorded tree says of where it is from."""
+    """Return the recorded source of a tree."""
     return (TREES / name / "SOURCE").read_text("utf-8")

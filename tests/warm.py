@@ -1,10 +1,10 @@
 """The command line and the bench's children as forks of a Python that has imported them: all but the time of a start.
 
-``Popen`` takes the place of the one in ``subprocess`` while tests run. What it starts is a child of whoever asks, with
-the arguments, variables, folder, outputs and signals of a real start, and runs the same program from its first line on.
-Other programs are started as ever, and so is what would start otherwise: with other variables of Python, of the loader
-or of what is read once at an import, counted for coverage, or after a function of its own. Tests of the start itself
-have the marker ``starts``.
+``Popen`` replaces the one in ``subprocess`` while tests run. What it starts is a child of its caller, with the
+arguments, variables, folder, outputs and signals of a real start, and runs the same program from its first line on.
+Other programs are started as usual, and so is anything that would start differently: with other variables of Python,
+of the loader or of what is read once at an import, counted for coverage, or after a function of its own. Tests of the
+start itself have the marker ``starts``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 COMMAND = [sys.executable, "-m", "gpustack"]
-CHILD = [sys.executable, "-I", "-c"]  # of the bench and the trace: a program, and what is asked of it as JSON
+CHILD = [sys.executable, "-I", "-c"]  # of the bench and the trace: a program, and its request as JSON
 BENCH = '"main": "gpustack.'
 # What is read once: by the loader, by Python as it starts, or by a module as it is imported.
 ONCE = re.compile(
@@ -54,16 +54,16 @@ USED = (
 )
 MEASURING = ("cuda.core", "cuda.bindings.driver", "pynvml", "numpy", "gpustack.trace.gpu")
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
-PLAIN = ("executable", "preexec_fn", "shell", "gid", "gids", "uid")  # what a fork is not asked for
+PLAIN = ("executable", "preexec_fn", "shell", "gid", "gids", "uid")  # what a fork is not used for
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
-BEYOND = 512  # numbers of files that nobody asks for
-FLUSHED = 120  # how Python ends where its output cannot be written
+BEYOND = 512  # file descriptors that no caller uses
+FLUSHED = 120  # Python's exit code where its output cannot be written
 REAL = subprocess.Popen
 active = True  # switched off by the marker starts
 
 
 class Popen(REAL[Any]):
-    """As that of ``subprocess``: a fork where that is the same as a start."""
+    """Like that of ``subprocess``: a fork where that is equivalent to a start."""
 
     def _execute_child(self, *given: Any) -> None:  # noqa: ANN401 - as it is there
         names = list(inspect.signature(REAL._execute_child).parameters)[1:]  # type: ignore[attr-defined]  # noqa: SLF001 - the one place that all starts go through
@@ -106,7 +106,7 @@ def run(
 
 
 def forked(argv: object, environ: Mapping[str, str]) -> str:
-    """Return which kind of server forks the same as a real start with these would be, or nothing."""
+    """Return which kind of server has forks equivalent to a real start with these arguments, or nothing."""
     if not active or not isinstance(argv, list | tuple) or COUNTED in environ:
         return ""
     words = list(map(str, argv))
@@ -126,10 +126,10 @@ def once(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class Server:
-    """A Python that waits for what this process asks."""
+    """A Python that waits for this process's requests."""
 
     def __init__(self, kind: str, libraries: str) -> None:
-        """Start it; it ends with whoever asks."""
+        """Start it; it ends with its caller."""
         here, there = socket.socketpair()
         environ = {name: value for name, value in os.environ.items() if name != COUNTED}
         environ |= {LIBRARIES: libraries, **SET_FOR_CHILDREN} if kind == "bench" else {}
@@ -139,7 +139,7 @@ class Server:
         self.door, self.lock = here, threading.Lock()
 
     def fork(self, asked: Mapping[str, object], fds: Sequence[int]) -> int:
-        """Return the number of a new child of this process, which runs what is asked with these files."""
+        """Return the id of a new child of this process, which runs the request with these files."""
         with self.lock, open(os.memfd_create("asked"), "w+b") as own:  # noqa: PTH123 - a file without a path
             own.write(json.dumps(asked).encode("utf-8", "surrogateescape"))
             own.seek(0)
@@ -156,19 +156,19 @@ class Server:
 
 @cache
 def server(of: int, kind: str, libraries: str) -> Server:
-    """Return the server of this kind of this process: a fork of it starts its own."""
+    """Return the server of this kind for this process: a fork of it starts its own."""
     del of
     return Server(kind, libraries)
 
 
 def prctl(option: int, value: int) -> None:
-    """Set something about this process."""
+    """Set an option of this process."""
     if ctypes.CDLL(None).prctl(option, value, 0, 0, 0):
         raise OSError
 
 
 def main(kind: str, door: socket.socket) -> None:
-    """Import what is used, and fork for each that asks."""
+    """Import what is used, and fork for each request."""
     sys.path[:] = [entry for entry in sys.path if entry and Path(entry) != Path(__file__).parent]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for room in ROOMS:
@@ -198,7 +198,7 @@ def main(kind: str, door: socket.socket) -> None:
 
 
 def begin(door: socket.socket, wait: int, fds: Sequence[int]) -> NoReturn:
-    """Become, in a fork, what was asked for, once whoever asked is its parent; never comes back."""
+    """In a fork, become the requested program once the caller is its parent; never return."""
     os.read(wait, 1)
     with open(fds[0]) as file:  # noqa: PTH123 - a file without a path
         asked = json.load(file)

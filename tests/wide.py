@@ -18,10 +18,10 @@ wide = pytest.mark.wide
 
 
 def sample(things: Iterable[Thing], one_in: int) -> list[Thing]:
-    """Return one in so many of the things, by what each is: another thing beside it changes nothing."""
+    """Return one in this many of the things, chosen by content: other things in the list change nothing."""
     return [one for one in things if WIDE or crc32(repr(one).encode("utf-8", "surrogatepass")) % one_in == 0]
 
 
 def one_of(things: Sequence[Thing], why: str) -> list[Thing]:
-    """Return one of several things that do much the same, for another reason another one."""
+    """Return one of several things that do much the same; a different one for a different reason."""
     return list(things) if WIDE else [min(things, key=lambda one: crc32(f"{why} {one}".encode()))]

@@ -1,11 +1,11 @@
-"""Make the PTX that ships with the benchmarks again: ``python -m tools.kernels``.
+"""Rebuild the PTX that ships with the benchmarks: ``python -m tools.kernels``.
 
-It needs NVRTC 12.0 (``pip install nvidia-cuda-nvrtc-cu12==12.0.76``, no GPU): a newer one would write PTX that the
-driver branch 525, our floor, cannot read. The head of each file says from which source it was made, and a test holds
-the two together.
+It needs NVRTC 12.0 (``pip install nvidia-cuda-nvrtc-cu12==12.0.76``, no GPU): a newer release would write PTX that
+driver branch 525, the oldest we support, cannot read. The head of each file names the source that it was built from,
+and a test compares the two.
 """
 
-# ruff: noqa: INP001 - one of the maintainers' programs, whose folder is no package
+# ruff: noqa: INP001 - a maintainers' program, whose folder is not a package
 from __future__ import annotations
 
 import hashlib
@@ -20,7 +20,7 @@ from gpustack.errors import NothingSeenError
 from gpustack.model import writing
 
 COMPILER = (12, 0)
-ARCHITECTURE, ARCHITECTURES = "compute_60", {"probe.cu": "compute_80"}  # the oldest that the source can be compiled for
+ARCHITECTURE, ARCHITECTURES = "compute_60", {"probe.cu": "compute_80"}  # the oldest that the source compiles for
 REMEDY = "pip install nvidia-cuda-nvrtc-cu12==12.0.76"
 _HEAD = re.compile(r"// source (\S+) sha256 ([0-9a-f]{64})\n// compiler (.+)\n")
 
@@ -64,7 +64,7 @@ def build(source: Path, nvrtc: Nvrtc) -> str:
 
 
 def find() -> Nvrtc:
-    """Return the compiler of the wheel installed beside us; raises NothingSeenError if there is no 12.0."""
+    """Return the compiler from the wheel in this environment; raises NothingSeenError if it is not 12.0."""
     for folder in sys.path:
         path = Path(folder, "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
         if path.is_file():
@@ -76,7 +76,7 @@ def find() -> Nvrtc:
 
 
 def main() -> None:
-    """Write the PTX of every source next to it."""
+    """Write the PTX of every source file next to it."""
     nvrtc = find()
     for source in sources():
         made = source.with_suffix(".ptx")

@@ -1,11 +1,11 @@
-"""Make a release of what is here: ``python -m tools.release 0.2.0`` writes the version and dates the changes.
+"""Prepare a release of this tree: ``python -m tools.release 0.2.0`` writes the version and dates the changes.
 
-The version is in one place, ``gpustack/__init__.py``, which checkouts, archives and installations read alike; the
-tag says the same, or nothing is built (``hatch_build.py``). ``python -m tools.release notes`` prints the changes of the
-version that is here, for the page of the release, and fails where there are none.
+The version is in one place, ``gpustack/__init__.py``, which checkouts, archives and installations all read; the tag
+must agree, or nothing is built (``hatch_build.py``). ``python -m tools.release notes`` prints the changes of the
+current version, for the release page, and fails if there are none.
 """
 
-# ruff: noqa: INP001 - one of the maintainers' programs, whose folder is no package
+# ruff: noqa: INP001 - a maintainers' program, whose folder is not a package
 from __future__ import annotations
 
 import re
@@ -24,7 +24,7 @@ IMAGES = ("integrations/kubernetes/*.yaml", "integrations/README.md")
 
 
 def version(root: Path) -> str:
-    """Return the version that is here."""
+    """Return the current version."""
     found = SAID.search((root / SOURCE).read_text("utf-8"))
     if not found:
         raise ValueError(f"{SOURCE} says no version")
@@ -32,7 +32,7 @@ def version(root: Path) -> str:
 
 
 def release(root: Path, wanted: str, day: str) -> None:
-    """Write the version wherever it stands, and date the changes; raises ValueError if that cannot be released."""
+    """Write the version wherever it occurs, and date the changes; raises ValueError if it cannot be released."""
     before = version(root)
     try:
         newer = Version(wanted) > Version(before) or f"## [{before}]" not in (root / CHANGES).read_text("utf-8")
@@ -56,13 +56,13 @@ def release(root: Path, wanted: str, day: str) -> None:
 
 
 def notes(text: str, of: str) -> str:
-    """Return the changes of one version."""
+    """Return the changes in one version."""
     found = re.search(rf"^## \[{re.escape(of)}\][^\n]*\n(.*?)(?=^## \[|\Z)", text, re.MULTILINE | re.DOTALL)
     return found[1].strip() if found else ""
 
 
 def main(root: Path, asked: str) -> None:
-    """Do what is asked; say what is left to do by hand."""
+    """Run the command, and print what is left to do by hand."""
     if asked == "notes":
         told = notes((root / CHANGES).read_text("utf-8"), version(root))
         if not told:

@@ -1,6 +1,6 @@
-"""Write the JSON Schemas of all results from their types, into ``gpustack/schemas``: ``python -m tools.schemas``."""
+"""Generate the JSON Schemas of all results from their types, in ``gpustack/schemas``: ``python -m tools.schemas``."""
 
-# ruff: noqa: INP001 - one of the maintainers' programs, whose folder is no package
+# ruff: noqa: INP001 - a maintainers' program, whose folder is not a package
 from __future__ import annotations
 
 import json
@@ -53,12 +53,12 @@ def schema() -> dict[str, Any]:
     made = TypeAdapter(policy.Policy).json_schema()
     kinds = {kind.__name__: kind for kind in KINDS}
     inside = {name: _named(held, kinds.get(name)) for name, held in made.pop("$defs").items()}
-    used = {name: held for name, held in inside.items() if name != "Severity"}  # its words stand with its key
+    used = {name: held for name, held in inside.items() if name != "Severity"}  # its description is with its key
     return {"$schema": DIALECT, "title": "gpustack.policy/1", **_named(made, policy.Policy), "$defs": used}
 
 
 def _named(held: Mapping[str, Any], kind: type | None) -> dict[str, Any]:
-    """Return one type's schema with its keys as they are written in the file; any other key is a mistake."""
+    """Return one type's schema with its keys as written in the file; any other key is an error."""
     kept = {key: value for key, value in held.items() if key not in NOISE}
     if kind is None:
         return kept
@@ -71,7 +71,7 @@ def _key(one: Field[Any]) -> str:
 
 
 def _valued(said: Mapping[str, Any], one: Field[Any]) -> dict[str, Any]:
-    """Return what a key may hold: what the type says, but where the field itself says it more closely."""
+    """Return the allowed values of a key: from its type, unless the field itself is more specific."""
     own = one.metadata["schema"]
     told = (
         {} if {"type", "anyOf", "enum"} & set(own) else {key: value for key, value in said.items() if key not in NOISE}
@@ -95,7 +95,7 @@ def write(folder: Path) -> None:
 
 
 def whole_schema(root: type) -> dict[str, Any]:
-    """Return the schema of what we write of this type, and of all types inside it."""
+    """Return the schema of our output of this type, and of all types inside it."""
     made = TypeAdapter(root).json_schema(mode="serialization")
     inside = {kind.__name__: kind for kind in _types(root)}
     named = {name: _all_named(held, inside.get(name)) for name, held in made.pop("$defs").items()}
@@ -106,7 +106,7 @@ def whole_schema(root: type) -> dict[str, Any]:
 
 
 def _all_named(held: Mapping[str, Any], kind: type | None) -> dict[str, Any]:
-    """Return one type's schema with the keys that ``plain`` writes: all of them, always; more may be added freely."""
+    """Return one type's schema with the keys that ``plain`` writes: always all of them; further keys are allowed."""
     kept = {key: value for key, value in held.items() if key not in NOISE}
     if kind is None or "properties" not in held:
         return kept
@@ -125,7 +125,7 @@ def _quiet(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _types(kind: object) -> Iterator[type]:
-    """Yield a type of ours and all types of ours that its fields speak of."""
+    """Yield one of our types and all of our types that its fields refer to."""
     if is_dataclass(kind) and isinstance(kind, type):
         yield kind
         hints = get_type_hints(kind)

@@ -1,10 +1,10 @@
-"""The pages of the documentation site, made from what is here: a hook of mkdocs (``mkdocs.yml``, ``nox -s docs``).
+"""The pages of the documentation site, generated from the repository: a mkdocs hook (``mkdocs.yml``, ``nox -s docs``).
 
-Written pages keep their places in the repository, where their links work too; here each gets an address on the site,
-and links between them follow. Every finding, table, schema and decision is a page of its own.
+Written pages stay where they are in the repository, so that their links work there too; here each gets an address on
+the site, and the links between them are adapted. Every finding, table, schema and decision has its own page.
 """
 
-# ruff: noqa: INP001 - one of the maintainers' programs, whose folder is no package
+# ruff: noqa: INP001 - a maintainers' program, whose folder is not a package
 from __future__ import annotations
 
 import posixpath
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
 
-# Each written page by its place in the repository: its address on the site and its title in the menu, in its order.
+# Each written page by its path in the repository: its address on the site and its title in the menu, in menu order.
 WRITTEN = {
     "Start": {"README.md": ("index.md", "Start"), "docs/guide.md": ("guide.md", "Commands and formats")},
     "How it judges": {
@@ -58,7 +58,7 @@ WRITTEN = {
         "compat-matrix/README.md": ("tables.md", "The tables"),
     },
 }
-# Pages that are made: what leads to them in the repository.
+# Generated pages: the path under which links in the repository refer to them, and their address on the site.
 MADE = {f"docs/{name}.md": f"{name}/index.md" for name in ("findings", "matrix", "decisions")}
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<path>(?![a-z]+:|#)[^)#]+)(?P<anchor>#[^)]*)?\)")
 
@@ -84,7 +84,7 @@ def pages(root: Path) -> Mapping[str, str]:
 
 
 def linked(text: str, name: str, places: Mapping[str, str]) -> str:
-    """Return a page whose links lead to other pages; one to a file that is no page shows its path instead."""
+    """Return a page with its links adapted to the site; a link to a file that is not a page shows its path instead."""
 
     def one(found: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(name), found["path"]))
@@ -100,7 +100,7 @@ def linked(text: str, name: str, places: Mapping[str, str]) -> str:
 
 
 def findings() -> Iterator[tuple[str, str]]:
-    """Yield a page for each finding, and the list of all by layer."""
+    """Yield a page for each finding, and a list of all findings by layer."""
     matrix = Matrix()
     ids = topics.ids()
     places = {one: place.layer if (place := place_of(matrix, one)) else None for one in ids}
@@ -132,7 +132,7 @@ def findings() -> Iterator[tuple[str, str]]:
 
 
 def _leads(matrix: Matrix) -> Mapping[str, list[str]]:
-    """Return what leads to each finding: the states and limits that it rests on, and the messages of programs."""
+    """Return what leads to each finding: the states and limits behind it, and the messages of programs."""
     found: dict[str, dict[str, list[str]]] = {}
     for duty in (*health.states(matrix), *health.limits(matrix), *health.alikes(matrix)):
         rows = found.setdefault(duty.finding, {})
@@ -156,7 +156,7 @@ def _listed(words: str, ids: Iterable[str]) -> str:
 
 
 def menu(made: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the menu: the written pages in their order, and what is made beside them."""
+    """Return the menu: the written pages in their order, and the generated ones."""
     held: dict[str, list[Any]] = {
         part: [{name: at} for at, name in pages_.values()] for part, pages_ in WRITTEN.items()
     }

@@ -1,6 +1,6 @@
 """Tables of the matrix and JSON Schemas as pages of the documentation site (``tools/site.py``)."""
 
-# ruff: noqa: INP001 - one of the maintainers' programs, whose folder is no package
+# ruff: noqa: INP001 - a maintainers' program, whose folder is not a package
 from __future__ import annotations
 
 import json
@@ -18,9 +18,9 @@ else:
 
 MARKED = re.compile(r"([\\`*_<>\[\]#|~&])")
 TABLE = re.compile(r"<!--table (\S+)-->")
-LONGEST = 2_000  # letters of a text in a table; what is longer is made by programs for programs
+LONGEST = 2_000  # characters of a text in a table; longer texts are written by programs for programs
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n"
-HELD: dict[str, str] = {}  # tables as HTML, which are put in after Markdown was read: it would take long over them
+HELD: dict[str, str] = {}  # tables as HTML, inserted after the Markdown was converted, which would be slow with them
 
 
 def tables(root: Path) -> Iterator[tuple[str, str]]:
@@ -42,7 +42,7 @@ def tables(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _parts(held: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the parts of a table as HTML, the lone values first."""
+    """Yield the parts of a table as HTML, the single values first."""
     lone = {key: value for key, value in held.items() if not _rows(value)}
     if lone:
         yield _html(({"": key, "value": value} for key, value in lone.items()))
@@ -52,7 +52,7 @@ def _parts(held: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rows(value: object) -> list[Mapping[str, Any]]:
-    """Return a part as rows; none where it is a lone value."""
+    """Return a part as rows; none if it is a single value."""
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         return value
     if isinstance(value, dict):
@@ -116,7 +116,7 @@ def _keys(kind: Mapping[str, Any]) -> str:
 
 
 def _type(one: Mapping[str, Any]) -> str:
-    """Return a type in words, with a link to what it is made of."""
+    """Return a type in words, with links to the types it contains."""
     if "$ref" in one:
         name = escape(one["$ref"].rpartition("/")[2])
         return f'<a href="#{name}">{name}</a>'
@@ -133,5 +133,5 @@ def _type(one: Mapping[str, Any]) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text that Markdown shows letter by letter."""
+    """Return a text escaped so that Markdown shows it unchanged."""
     return MARKED.sub(r"\\\1", text)

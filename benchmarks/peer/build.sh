@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Build the peers whose sources lie in FOLDER, side by side: benchmarks/peer/build.sh FOLDER [ARCHITECTURE]
-# FOLDER holds checkouts named nvbandwidth, babelstream, gpu-burn, gpu-benches and nccl-tests, as many as there are;
-# the programs go to FOLDER/bin, and what the compiler said to FOLDER/bin/NAME.log. Beside them may lie what a machine
-# lacks: boost/{include,lib} (nvbandwidth's program_options) and nvml/include.
+# Build the peers whose sources are in FOLDER, in parallel: benchmarks/peer/build.sh FOLDER [ARCHITECTURE]
+# FOLDER contains any of the checkouts nvbandwidth, babelstream, gpu-burn, gpu-benches and nccl-tests; the programs go
+# to FOLDER/bin, and the compiler's output to FOLDER/bin/NAME.log. FOLDER may also contain what the machine lacks:
+# boost/{include,lib} (nvbandwidth's program_options) and nvml/include.
 # gpu-l2-cache is built without its hardware counters, which would need CUPTI and are not printed.
 set -u
 folder=$(realpath "$1") arch=${2:-sm_90} nvcc=${NVCC:-nvcc}
@@ -13,19 +13,19 @@ driver=$(dirname "$(ldconfig -p | awk '/libnvidia-ml.so.1 /{print $NF; exit}')")
 link=(-L"$driver" -l:libnvidia-ml.so.1)
 cublas=(-lcublas)
 if [ -z "${WHEELS:-}" ] && ! echo '#include <cublas_v2.h>' | "$nvcc" -x cu -E - >/dev/null 2>&1; then
-    # The toolkit lacks cuBLAS: that of NVIDIA's wheels in the Python on PATH, whose folder has include and lib.
+    # The toolkit lacks cuBLAS: use that of NVIDIA's wheels in the Python on PATH, whose folder has include and lib.
     WHEELS=$(python3 -c 'import glob, sys
 for entry in sys.path:
     for name in ("cu13", "cublas"):
         for found in glob.glob(f"{entry}/nvidia/{name}/include/cublas_v2.h"):
             sys.exit(print(found.rpartition("/include/")[0]))')
 fi
-if [ -n "${WHEELS:-}" ]; then # the folder of NVIDIA's wheels that has include and lib, where the toolkit lacks cuBLAS
+if [ -n "${WHEELS:-}" ]; then # the folder of NVIDIA's wheels with include and lib, if the toolkit lacks cuBLAS
     name=$(basename "$(find "$WHEELS/lib" -name 'libcublas.so.*' | sort | tail -1)")
     cublas=("-I$WHEELS/include" "-L$WHEELS/lib" -Xlinker "-rpath=$WHEELS/lib" "-l:${name:-libcublas.so.13}")
 fi
 
-try() { # NAME COMMAND...: the log is kept, and what cannot be built is said
+try() { # NAME COMMAND...: keep the log, and report what cannot be built
     local name=$1 begun=$SECONDS
     shift
     if "$@" >"$bin/$name.log" 2>&1; then
@@ -59,7 +59,7 @@ gpu_burn() {
     "$nvcc" "-arch=$arch" -fatbin compare.cu -o "$bin/compare.fatbin" &&
         "$nvcc" -O3 -std=c++11 -DIS_JETSON=false gpu_burn-drv.cpp -o "$bin/gpu_burn" -l:libcuda.so.1 -L"$driver" "${cublas[@]}"
 }
-nccl_tests() { # NCCL is the folder with NCCL's include and lib, as the wheel nvidia-nccl-cu13 has them
+nccl_tests() { # NCCL is the folder with NCCL's include and lib, laid out as in the wheel nvidia-nccl-cu13
     mkdir -p "$bin/nccl/lib"
     ln -sfn "$NCCL/include" "$bin/nccl/include"
     ln -sfn "$NCCL/lib/libnccl.so.2" "$bin/nccl/lib/libnccl.so"

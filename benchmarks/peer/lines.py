@@ -1,4 +1,4 @@
-"""What is compared with what, and how far: ratios of medians of one run, each with the spread of its rounds."""
+"""What is compared with what, and the results: ratios of medians of one run, each with the spread of its rounds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Samples = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One figure of ours beside the best of some figures of peers; ``least`` is what the ratio must reach.
+    """One of our figures compared with the best of some peers' figures; ``least`` is the ratio required.
 
-    A peer's figure that is the sum of several has them joined by " + ". ``least`` None: shown, and not asked for.
+    A peer's figure that is a sum has its parts joined by " + ". ``least`` None: shown, but not required.
     """
 
     ours: str
@@ -25,7 +25,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a line: both medians with their lowest and highest round, and the ratio."""
+    """The result of a line: both medians with their lowest and highest round, and the ratio."""
 
     line: Line
     peer: str
@@ -36,7 +36,7 @@ class Outcome:
 
     @property
     def kept(self) -> bool | None:
-        """Whether the ratio reaches what it must; None if nothing is asked for."""
+        """Whether the ratio reaches the minimum; None if there is none."""
         return None if self.line.least is None else self.ratio >= self.line.least
 
 
@@ -79,7 +79,7 @@ AGREE = 0.01
 
 
 def outcomes(samples: Samples, lines: Sequence[Line] = LINES) -> list[Outcome]:
-    """Return the result of every line of which both sides were measured."""
+    """Return the result of every line with both sides measured."""
     return [outcome for line in lines if (outcome := _outcome(line, samples))]
 
 
@@ -100,7 +100,7 @@ def _outcome(line: Line, samples: Samples) -> Outcome | None:
 
 
 def summed(name: str, samples: Samples) -> list[float]:
-    """Return a peer's figure round by round: one, or the sum of those joined by " + "."""
+    """Return a peer's figure round by round: a single one, or the sum of those joined by " + "."""
     return [sum(some) for some in zip(*(samples.get(part, ()) for part in name.split(" + ")), strict=False)]
 
 
@@ -111,7 +111,7 @@ def spread(some: Sequence[float]) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How well runs of the suite agree on one figure: how many called it steady, and the widest of two such runs."""
+    """How well runs of the suite agree on one figure: how many found it steady, and the widest of two such runs."""
 
     id: str
     steady: int
@@ -121,12 +121,12 @@ class Agreement:
 
     @property
     def kept(self) -> bool:
-        """Whether those that are steady agree, and those that must be are."""
+        """Whether steady figures agree, and figures that must be steady are."""
         return self.next_apart <= AGREE and (self.id not in STEADY or self.steady == self.runs)
 
 
 def by_name(results: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the results by id; of several pairs of GPUs the first has the id alone, each other its GPUs behind it."""
+    """Return the results by id; with several pairs of GPUs, all but the first have their GPUs appended."""
     rows: dict[str, Mapping[str, Any]] = {}
     for row in results:
         further = row["id"] in rows

@@ -1,4 +1,4 @@
-"""What each peer prints, as figures: a pure function of its real output, in GB/s (decimal) or TFLOP/s."""
+"""Figures from each peer's real output, in GB/s (decimal) or TFLOP/s."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 UNITS = {"MB": 1e-3, "GB": 1.0, "TB": 1e3, "MiB": 2**20 / 1e9, "GiB": 2**30 / 1e9, "TiB": 2**40 / 1e9}
-# KiB of the sets that count: of smaller ones some blocks read the same line at the same time, which is then served once
-# and gives more than the multiprocessors can take (12.8 TB/s of 1.5 MB on an H200).
+# KiB of the sets that count: in smaller ones some blocks read the same line at the same time, which is then served only
+# once and gives more than the multiprocessors can take (12.8 TB/s for 1.5 MB on an H200).
 HELD = range(8 << 10, (20 << 10) + 1)
-PAST = 24 << 10  # KiB: the sets after this one are memory, not cache
+PAST = 24 << 10  # KiB: larger sets measure memory, not cache
 
 
 class OutputError(Exception):
-    """A peer's output does not hold the figure that it should."""
+    """A peer's output lacks an expected figure."""
 
 
 def nvbandwidth(text: str) -> dict[str, float]:
-    """Return the GB/s of each test case that passed: of the first GPU or pair, and of a case of all GPUs their sum.
+    """Return the GB/s of each test case that passed: for the first GPU or pair, or for a case with all GPUs their sum.
 
     A device's own copy counts both ways, read and written.
     """
@@ -35,14 +35,14 @@ def nvbandwidth(text: str) -> dict[str, float]:
 
 
 def _first(case: Mapping[str, Any]) -> float:
-    """Return the first figure of a case's matrix; its sum for what all GPUs do at once, or where there is no other."""
+    """Return the first figure of a case's matrix; its sum if all GPUs run at once, or if there is no other figure."""
     cells = [str(cell) for row in case.get("bandwidth_matrix", ()) for cell in row]
     known = [float(cell) for cell in cells if re.fullmatch(r"[\d.]+", cell)]
     return float(case["sum"]) if "_all_" in f"_{case['name']}_" or len(known) < 2 else known[0]  # noqa: PLR2004
 
 
 def babelstream(text: str) -> dict[str, float]:
-    """Return the GB/s of each kernel, the best of its repetitions as BabelStream reports it."""
+    """Return the GB/s of each kernel: the best of its repetitions, as BabelStream reports it."""
     unit = re.search(r"^Function\s+(\w+)/s", text, re.MULTILINE)
     scale = UNITS[unit[1]] if unit and unit[1] in UNITS else None
     if scale is None:
@@ -58,19 +58,19 @@ def mamf(text: str) -> dict[str, float]:
 
 
 def l2_cache(text: str) -> dict[str, float]:
-    """Return the best GB/s of the sets of 8 to 20 MiB, which lie in the second-level cache."""
+    """Return the best GB/s of the sets of 8 to 20 MiB, which fit in the second-level cache."""
     held = [rate for size, rate in l2_rows(text) if size in HELD]
     return _some({"l2": max(held)} if held else {}, "gpu-l2-cache measured no set of 8 to 20 MiB")
 
 
 def l2_rows(text: str) -> list[tuple[int, float]]:
-    """Return KiB of the set and GB/s of each line."""
+    """Return the set's KiB and the GB/s of each line."""
     rows = re.findall(r"^\s*\d+ kB\s+(\d+) kB\s+\d+ms\s+[\d.]+%\s+([\d.]+) GB/s", text, re.MULTILINE)
     return [(int(size), float(rate)) for size, rate in rows]
 
 
 def gpu_burn(text: str) -> dict[str, float]:
-    """Return the middle of the rates that it printed while it ran, in TFLOP/s; the first is still warming up."""
+    """Return the median of the rates that it printed while running, in TFLOP/s, without the first, which is warm-up."""
     rates = [float(rate) / 1000 for rate in re.findall(r"\((\d+) Gflop/s\)", text)]
     later = [rate for rate in rates[1:] if rate] or [rate for rate in rates if rate]
     return _some({"rate": statistics.median(later)} if later else {}, "gpu-burn told no rate")
@@ -87,7 +87,7 @@ def nccl_tests(text: str) -> dict[str, float]:
 
 
 def torch(text: str) -> dict[str, float]:
-    """Return what our own program by torch measured: its last line is JSON."""
+    """Return what our own torch program measured: its last line is JSON."""
     try:
         figures = json.loads(text.strip().splitlines()[-1])
     except (ValueError, IndexError) as error:

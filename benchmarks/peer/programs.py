@@ -1,4 +1,4 @@
-"""How each peer is found on this machine and run; one that is not here says what is missing."""
+"""How each peer is found on this machine and run, or what is missing for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.peer import outputs
 
 HERE = Path(__file__).resolve().parent
-LIMIT = 240.0  # seconds: no peer needs as long
+LIMIT = 240.0  # seconds: no peer needs that long
 CASES = (
     *("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_local_copy"),
     *("host_to_device_bidirectional_memcpy_ce", "device_to_host_bidirectional_memcpy_ce"),
@@ -25,8 +25,8 @@ PAIRS = (
     *("host_to_all_memcpy_ce", "all_to_host_memcpy_ce"),
 )
 DOUBLES = 1 << 28  # elements of each array of BabelStream: 2 GiB
-# Shapes of ours, those that mamf-finder's own pages name as the best ones of an H100, and whole waves of 132 tiles; the
-# small ones were its best in a first sweep on an H200.
+# Our shapes, those that mamf-finder's own pages name as the best on an H100, and whole waves of 132 tiles; the small
+# ones were its best in a first sweep on an H200.
 SWEEP = (
     *("--m", "2048", "2816", "4224", "8448", "--n", "1536", "2048", "4096"),
     *("--k", "8192", "13312", "16384"),
@@ -37,16 +37,16 @@ BURN_SECONDS = 5
 
 
 class AbsentError(Exception):
-    """A peer is not here: what was looked for."""
+    """A peer was not found; the message says what was looked for."""
 
 
 class FailedError(Exception):
-    """A peer ran and did not do its work: what it said."""
+    """A peer ran but failed; the message is its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """One peer, ready to run: the command as it is told, and what runs it and gives its output."""
+    """One peer, ready to run: the command as shown, and a function that runs it and returns its output."""
 
     name: str
     command: str
@@ -57,7 +57,7 @@ class Peer:
 class Where:
     """Where the peers are: the folder of checkouts and programs, the Python with torch, and how many GPUs there are.
 
-    ``mamf_warm`` are the seconds that mamf-finder warms up, None: as it is written.
+    ``mamf_warm`` is mamf-finder's warm-up in seconds; None: its own default.
     """
 
     folder: Path
@@ -68,7 +68,7 @@ class Where:
 
 
 def peers(where: Where, names: Sequence[str]) -> tuple[list[Peer], dict[str, str]]:
-    """Return the peers that are here, and for each of the others why it is not."""
+    """Return the peers that were found, and for each of the others the reason why not."""
     ready: list[Peer] = []
     missing: dict[str, str] = {}
     for name in names:
@@ -88,7 +88,7 @@ def _made(name: str, where: Where) -> Peer | str:
 
 
 def said(argv: Sequence[str], *, limit: float = LIMIT, folder: Path | None = None) -> str:
-    """Return what a command prints; raises FailedError with its last words where it ends otherwise than well."""
+    """Return a command's output; raises FailedError with its last lines if it fails."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=limit, check=False, cwd=folder)
     except subprocess.TimeoutExpired as error:
@@ -119,7 +119,7 @@ def _nvbandwidth(where: Where) -> Peer:
     def run() -> str:
         try:
             return said([program, *arguments])
-        except FailedError:  # its call to NVML for the processor's affinity is refused in some containers
+        except FailedError:  # some containers refuse its NVML call that sets processor affinity
             return said([program, "-d", *arguments])
 
     return Peer(name="nvbandwidth", command=" ".join(["nvbandwidth", *arguments]), run=run)
@@ -134,7 +134,7 @@ def _l2_cache(where: Where) -> Peer:
     program = _program(where, "gpu-l2-cache")
 
     def run() -> str:
-        """Read its lines until the set is past the cache: the rest would take a minute and is memory."""
+        """Read its lines until the set exceeds the cache: the rest would take a minute and measure memory."""
         lines = []
         with subprocess.Popen([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
             for line in child.stdout or ():
@@ -210,11 +210,11 @@ MAKERS: Mapping[str, Callable[[Where], Peer]] = {
     "torch": _torch,
     "gpu-burn": _gpu_burn,
     "nccl-tests": _nccl_tests,
-    "nvbandwidth": _nvbandwidth,  # last: our suite, whose turn is next, begins with the link too
+    "nvbandwidth": _nvbandwidth,  # last, because our suite, which is next, also begins with the link
 }
 
 
 def ours(names: Sequence[str], *more: str) -> str:
-    """Return the JSON of our own bench; exit code 1 says that a figure is low, and is an answer too."""
+    """Return the JSON of our own bench; exit code 1 means that a figure is low, which is also a result."""
     argv = [sys.executable, "-m", "gpustack", "bench", *names, *more, "--format", "json", "--fail-on", "never"]
     return said(argv)

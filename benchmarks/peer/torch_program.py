@@ -1,9 +1,9 @@
-"""What torch reaches on the same GPU, printed as one line of JSON: fill, copy, and products in the shapes given.
+"""What torch achieves on the same GPU, printed as one line of JSON: fill, copy, and products in the given shapes.
 
     PYTHON-WITH-TORCH torch_program.py '{"bf16": [[8448, 4096, 8192]]}'
 
-GB/s of bytes written (fill_), of bytes read and written (copy_), and TFLOP/s of products D = A x B transposed, of
-random numbers. Each figure is the median of trains between two events, with a rest after each, as our own are taken.
+GB/s of bytes written (fill_), of bytes read and written (copy_), and TFLOP/s of products D = A x B transposed, with
+random numbers. Each figure is the median of trains between two events, with a rest after each, as in our benchmarks.
 """
 
 # mypy: disable-error-code="import-not-found, no-untyped-def, no-untyped-call"
@@ -16,12 +16,12 @@ import time
 from functools import partial
 
 TRAINS, REST = 9, 0.032
-COPIED, PRODUCED = 0.02, 0.008  # seconds of a train
+COPIED, PRODUCED = 0.02, 0.008  # seconds per train
 SIZES = (2 << 30, 8 << 30)
 
 
 def timed(torch, run, seconds):
-    """Return the seconds of one run: the median of trains of about so many seconds each."""
+    """Return the seconds of one run: the median of trains that last about this many seconds each."""
     run()
     torch.cuda.synchronize()
     runs, taken = 1, []
@@ -53,7 +53,7 @@ def memory(torch):
 
 
 def product(torch, dtype, m, n, k):
-    """Return a function that makes one product of this type and shape."""
+    """Return a function that computes one product of this type and shape."""
     torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
     plain = {"fp64": torch.float64, "fp32": torch.float32, "tf32": torch.float32}
     plain.update(fp16=torch.float16, bf16=torch.bfloat16)
@@ -72,7 +72,7 @@ def product(torch, dtype, m, n, k):
 
 def main(shapes):
     """Print all figures."""
-    import torch  # pyright: ignore[reportMissingImports]  # on the machine that is measured
+    import torch  # pyright: ignore[reportMissingImports]  # on the measured machine
 
     found = memory(torch)
     for dtype, sizes in shapes.items():

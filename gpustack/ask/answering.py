@@ -126,5 +126,7 @@ def _meant(subject: Subject, asked: Subject, system: str | None) -> str:
     if subject.component == "jax" and subject.tag and not asked.tag:
         return f"{subject.words}: with its plugin; a plain install computes on the CPU"
     plain = subject.component == "pytorch" and "+" not in subject.typed and subject.tag
+    if plain and system == "windows":
+        return f"{subject.words}: from PyTorch's own index; a plain pip install takes the build for the CPU"
     where = "aarch64" if system == ON_ARM else "x86-64"
     return f"{subject.words}: the build that a plain pip install takes on Linux {where}" if plain else subject.words

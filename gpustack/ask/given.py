@@ -187,7 +187,7 @@ def gpu(text: str, matrix: Matrix) -> Component:
     capability = ComputeCapability.parse(text)
     if capability:
         return made("gpu", None, name=None, cc=str(capability))
-    target = None if NVIDIA.search(text) else amd_intel.gfx_of(matrix, text)  # 780M is of both makers, today AMD's
+    target = None if NVIDIA.search(text) else amd_intel.gfx_of(matrix, text)  # both have a 780M; today it means AMD's
     capability = None if target else gpus.capability_of(matrix, text)
     if capability:
         return made("gpu", None, name=text, cc=str(capability))

@@ -41,6 +41,7 @@ COMPONENTS = {
     "tritonserver": "triton-inference-server",
     "kernel": "linux-kernel",
     "py": "python",
+    "numpy": "numpy",  # no release of its own is a row, but others state which they work with
 }
 WHEEL = re.compile(r"(?:nvidia-)?(?P<name>cudnn|nccl|tensorrt)-cu(?P<cuda>\d\d)")
 PLUGIN = re.compile(r"jax-cuda(?P<cuda>\d\d)-(?:plugin|pjrt)")

@@ -136,7 +136,7 @@ def _concluded(
     """Return the worst of the contracts' outcomes; what none of them covers is unknown, not good."""
     said = tuple(_compiling(_reason(one, subject, facts), one, subject, facts) for one in held)
     unknown = _unknown(subject, facts, matrix)
-    if unknown and not any(one.kind == "maker" and one.row for one in held):  # a maker's own is so in every release
+    if unknown and not any(one.kind == "maker" and one.row for one in held):  # a vendor's own works so in every release
         return Compatibility.UNKNOWN, (unknown, *sorted(said, key=_rank))
     unseen = _unseen(subject, held, facts)
     own = {end for pair in pairs if pair[0] in ends(subject) for end in pair}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
@@ -31,6 +32,8 @@ BUILD = re.compile(r"cu\d{2,3}|cuda1[1-3]|rocm\d\.\d{1,2}(?:\.\d)?|xpu|cpu")  # 
 SIZE = re.compile(r"\d+(?:\.\d+)?[bm]", re.IGNORECASE)  # of a model, in parameters
 APPLE = re.compile(r"mac(?:os|book|-?mini|-?studio)?|osx|os-x|apple|m[1-5](?:pro|max|ultra)?", re.IGNORECASE)
 MINE = frozenset({"my", "this", "here", "mine"})
+NAMES = frozenset({*COMPONENTS, *FIND, *KNOWN})
+BRANCH = re.compile(r"[3-6]\d\d(?:\.\d+){0,2}")  # of a driver: "nvidia 550"
 FILLING = frozenset(
     re.findall(
         r"\S+",
@@ -102,6 +105,8 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
     plain = [one for word in _joined([word.strip("?!,;\"'") for word in words], matrix) for one in _apart(word, matrix)]
     ways = tuple(dict.fromkeys(WAYS[one.lower()] for one in plain if one.lower() in WAYS))
     plain = list(_shown(plain, matrix))
+    of_driver = [one.lower() == "nvidia" and bool(BRANCH.fullmatch(after)) for one, after in pairwise(plain)]
+    plain = ["driver" if known else one for one, known in zip_longest(plain, of_driver)]
     system, machine, left = _ground([one for one in plain if one.lower() not in FILLING | MINE | {*WAYS}])
     found = tuple(_with_builds(tuple(_subjects(left, matrix)), matrix))
     if any(_known(one, matrix) and not _place(one, matrix) and one != "rocm" for one in found):
@@ -121,7 +126,7 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
 
 
 def _behind(subjects: Sequence[str], matrix: Matrix) -> Iterator[str]:
-    """Yield what a program is a question about and nobody named: ComfyUI runs in a PyTorch."""
+    """Yield what a program depends on, if it was not named: ComfyUI runs in a PyTorch."""
     named = [re.split(r"[\[=<>!~ ]", one)[0] for one in subjects]
     about = (serving.program_named(matrix, canonicalize_name(one)) for one in named)
     there = {COMPONENTS.get(one, one) for one in named}
@@ -142,18 +147,13 @@ def _shown(words: Sequence[str], matrix: Matrix) -> Iterator[str]:
 
 def nearest(name: str) -> str | None:
     """Return the name that may have been meant; None for a known one, or one like no other."""
-    known = _names()
     plain = canonicalize_name(name) if name else ""
-    return None if plain in known else next(iter(get_close_matches(plain, sorted(known), 1, 0.78)), None)
-
-
-def _names() -> frozenset[str]:
-    return frozenset({*COMPONENTS, *FIND, *KNOWN})
+    return None if plain in NAMES else next(iter(get_close_matches(plain, sorted(NAMES), 1, 0.78)), None)
 
 
 def _named(word: str, matrix: Matrix) -> bool:
     plain = canonicalize_name(word)
-    known = plain in _names() or plain in matrix.systems or plain in matrix.distributions
+    known = plain in NAMES or plain in matrix.systems or plain in matrix.distributions
     return known or serving.program_named(matrix, plain) is not None
 
 

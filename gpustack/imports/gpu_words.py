@@ -104,7 +104,7 @@ COMPILER = re.compile(r"#\d+ |\b(?:cc|gcc|g\+\+|GCC|clang|ldd|GLIBC)\b")
 INSIDE = re.compile(
     r"(?<!works)(?<!worked)(?<!fine)(?<!runs)(?<!tested)(?<!same)(?<!like) in (?:the |my |a )?$", re.IGNORECASE
 )
-# What this machine is said not to be, and where the same was tried.
+# What a text says this machine is not, and where else the same was tried.
 AWAY = re.compile(
     r"(?:\b(?:not|no|non|never|neither|nor|without|isn.t|aren.t|wasn.t|instead of|than)(?: \w+){0,2}"
     r"|\b(?:works?|worked|runs|ran|fine|same|tested|tried)(?: \w+){0,3} (?:on|in|with)(?: \w+){0,1}) ?\(?$",
@@ -155,7 +155,7 @@ NAME = re.compile(
 LABELLED = re.compile(
     rf"\b(?:GPUs?|[Cc]ard|GPU name|[Gg]raphics)[ :=]+(?P<name>{_NUMBER}(?: ?(?:ti|Ti|super|SUPER))?|A2|L4|L2)\b"
 )
-# "I have a 4070": a number alone, of which someone speaks as of a thing.
+# "I have a 4070": a bare number used as a noun.
 OWNED = re.compile(rf"\b(?:an?|my|the) (?P<name>{_NUMBER})(?=[,.;)]|$| (?:and|with|but|GPU|card|here|in)\b)")
 # "Changed my old GT 1030 to an RX 580": what precedes the second word is gone, what follows it is here.
 REPLACED = re.compile(

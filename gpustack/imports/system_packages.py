@@ -55,7 +55,7 @@ DRIVER = re.compile(
 
 
 TOOLKIT = re.compile(r"(?:nvidia-)?cuda-toolkit(?:-\d+(?:-\d+)?)?|cuda")  # as NVIDIA, Debian and Arch name it
-# Kernels and their headers, of which several may be installed: by dnf and rpm, and by dpkg.
+# Kernels and their headers, several of which may be installed: by dnf and rpm, and by dpkg.
 KERNELS = re.compile(
     r"^kernel(?:-lt|-ml|-uek)?(?:-core)?(?:\.\w+[ \t]+|-)"
     r"(?P<rpm>\d[\w.]+-[\w.]+?)(?:\.(?:x86_64|aarch64))?(?:[ \t]+@?\S+)?[ \t]*$"

@@ -38,7 +38,7 @@ SHARED = ("source", "checked")  # what a generated file states once for all its 
 
 
 def _rows(name: str, part: str, kind: Callable[[], type[Kind]]) -> cached_property[tuple[Kind, ...]]:
-    """Return the property that is one part of a file; the type is asked for late, since its module loads late."""
+    """Return a property that reads one part of a file; the type is looked up late, since its module loads late."""
     return cached_property(lambda matrix: matrix.rows(name, part, kind()))
 
 

@@ -102,7 +102,7 @@ class Schema:
             node.fact = fact
 
     def at(self, component: str, *names: str) -> Fact | None:
-        """Return the fact at this place; ``[]`` stands for each member of a list."""
+        """Return the fact at this path; ``[]`` stands for each member of a list."""
         node = self.roots.get(component)
         for name in names:
             node = (node.below.get(name) or node.below.get(ANY)) if node else None

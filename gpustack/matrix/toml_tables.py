@@ -1,4 +1,4 @@
-"""A table of a TOML file, asked for values of a kind: what is wrong is one line with the file, the line and the key."""
+"""A table of a TOML file, read by type: an error is one line with the file, the line number and the key."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Key = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """What is held, where it is in the file (``at``), and on which lines of which file keys stand."""
+    """The values, where they are in the file (``at``), and the lines of its keys in which file."""
 
     held: Mapping[str, Any]
     path: str

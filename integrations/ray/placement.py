@@ -10,7 +10,7 @@ import ray
 
 
 def fit(store: str) -> dict[str, str]:
-    """Return a label selector for Ray 2.45 or newer that leaves out the nodes that the store holds back."""
+    """Return a label selector for Ray 2.45 or newer that excludes the nodes that the store holds back."""
     command = ["gpustack", "fleet", "gate", "--store", store, "--format", "json"]
     gate = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if gate.returncode not in {0, 1}:

@@ -1,4 +1,4 @@
 #!/bin/sh
-# Epilog: a job that leaves a sick node behind has it drained before the next one starts.
+# Epilog: if a job leaves a faulty node behind, the node is drained before the next job starts.
 "$(dirname "$0")/node.sh" epilog
 exit 0

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Hold back the nodes that the last `gpustack fleet judge` found broken, missing or slow, and free those that are well again.
+# Drain nodes that the last `gpustack fleet judge` found broken, missing or slow, and resume those that have recovered.
 # Called as: fleet.sh [STORE], as HealthCheckProgram, as Prolog, or by cron on the controller for all nodes at once; without
-# STORE it is fleet_store of settings.sh. It drains with the reason "gpustack-fleet: ..." and resumes only what has that
-# reason. A store that cannot be read changes nothing.
-# Exit status: 1 in a prolog whose node is held back, so that Slurm queues the job again; else 0.
+# STORE it uses fleet_store from settings.sh. It drains with the reason "gpustack-fleet: ..." and resumes only nodes
+# with that reason. A store that cannot be read changes nothing.
+# Exit status: 1 in a prolog whose node is held back, so that Slurm requeues the job; else 0.
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 store=$1
@@ -18,7 +18,7 @@ held=$(timeout 30 "$gpustack" fleet gate ${wanted:+"$wanted"} --store "$store" -
 printf '%s\n' "$held" | while IFS=: read -r node why; do
     [ -n "$node" ] || continue
     case $(sinfo --noheader --Node --nodes="$node" --format=%T | head -n 1) in
-        *drain* | down* | '') ;; # somebody has it already, or Slurm does not know it
+        *drain* | down* | '') ;; # already drained or down, or unknown to Slurm
         *) scontrol update NodeName="$node" State=DRAIN Reason="gpustack-fleet:$(printf %s "$why" | tr -d '"' | cut -c 1-160)" ;;
     esac
 done

@@ -1,4 +1,4 @@
 #!/bin/sh
-# HealthCheckProgram: Slurm ends it at 60 s, ignores its exit code, and runs it at the start of slurmd too.
+# HealthCheckProgram: Slurm kills it after 60 s, ignores its exit code, and also runs it when slurmd starts.
 "$(dirname "$0")/node.sh" health
 exit 0

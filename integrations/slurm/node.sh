@@ -1,19 +1,19 @@
 #!/bin/sh
 # Drain this node with gpustack's reason while its GPU stack is at fault, and resume it when it passes again.
 # Called as: node.sh health|prolog|epilog. Only the health check resumes, and only what gpustack drained; a node that
-# somebody else has drained, or that is down, keeps its reason. What cannot be told changes nothing: whatever goes wrong
+# someone else has drained, or that is down, keeps its reason. An unknown state changes nothing: whatever goes wrong
 # in settings.sh or in gpustack is written to the log below, once per node and cause, and fails no job.
 # Exit status: 75 for a proven fault in a prolog, else 0.
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 log=/var/log/gpustack-slurm.log
-limit=55 # seconds for all of it; Slurm ends a health check at 60 s
+limit=55 # seconds in total; Slurm kills a health check after 60 s
 mode=$1
 here=$(cd "$(dirname "$0")" && pwd)
 node=${SLURMD_NODENAME:-$(hostname -s)}
 
-# settings.sh is a program that anybody may have cut short, so a child reads it and does the work. Only the child's last
-# word counts: a child that settings.sh ended, replaced or hung has not said it.
+# settings.sh is a program that may be truncated, so a child process reads it and does the work. Only the last word that
+# the child prints counts: a child that settings.sh ended, replaced or hung has not printed it.
 if [ "$2" != inside ]; then
     answer=$(timeout -k 2 "$limit" "$0" "$mode" inside </dev/null)
     status=$?
@@ -50,7 +50,7 @@ case $check_seconds in
 esac
 shown=$(timeout -k 1 3 scontrol show node "$node")
 
-# A node must have the GPUs that its GRES names, and none where it names none; what MIG made of them is not counted.
+# A node must have the GPUs that its GRES names, and none if it names none; MIG instances are not counted.
 gres=$(printf '%s\n' "$shown" | sed -n 's/^ *Gres=/,/p' | sed 's/([^)]*)//g')
 case "$gres: $* " in
     :* | *' --gpus '* | *' --gpus='*) ;;
@@ -61,7 +61,7 @@ case "$gres: $* " in
         [ -z "$gpus" ] || set -- "$@" --gpus "$gpus"
         ;;
 esac
-unset CUDA_VISIBLE_DEVICES # of the job: the node is checked whole
+unset CUDA_VISIBLE_DEVICES # set by the job; the whole node is checked
 
 python=$(dirname "$(readlink -f "$gpustack")")/python3
 [ -x "$python" ] || python=python3
@@ -100,7 +100,7 @@ if [ $sick = yes ]; then
     if [ "$held" = no ] || { [ "$held" = ours ] && [ "$before" != "$reason" ]; }; then
         timeout -k 1 3 scontrol update NodeName="$node" State=DRAIN Reason="$reason" >&2
     fi
-    [ "$mode" != prolog ] || { echo sick; exit 0; } # Slurm queues the job again, for another node
+    [ "$mode" != prolog ] || { echo sick; exit 0; } # Slurm requeues the job, for another node
 elif [ "$held" = ours ] && [ "$mode" = health ]; then
     case $class in
         ok | degraded | bad-environment) timeout -k 1 3 scontrol update NodeName="$node" State=RESUME >&2 ;;

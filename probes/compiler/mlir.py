@@ -1,6 +1,6 @@
-"""MLIR as a library of its own: in packages of LLVM on the system, or as bindings in a Python.
+"""MLIR as a separate library: in LLVM packages on the system, or as bindings in a Python.
 
-What holds it inside (Triton, IREE, XLA, TensorFlow) does not offer it to others and is reported on its own.
+Programs that contain it (Triton, IREE, XLA, TensorFlow) do not offer it to others and are reported separately.
 """
 
 import re
@@ -16,7 +16,7 @@ FOLDERS = ("/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gn
 
 
 def probe(host: "Host") -> "Answer":
-    """Return each library of MLIR on the system, or the distributions that bring its bindings."""
+    """Return each MLIR library on the system, or the distributions that contain its bindings."""
     if host.environment:
         return bindings(host)
     copies: "Dict[str, Facts]" = {}

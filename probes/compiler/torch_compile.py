@@ -1,9 +1,9 @@
 """What torch.compile needs beside torch: Triton, a C compiler, Python's headers, an assembler. Nothing is compiled.
 
-``exercise`` compiles one small function by Inductor and runs it, with its caches in a folder that is then removed.
+``exercise`` compiles one small function with Inductor and runs it, with its caches in a temporary folder.
 
-Inductor makes GPU kernels by Triton, which compiles a small launcher in C for each: with ``CC``, else gcc, else clang,
-against the ``Python.h`` of the Python that runs. On a CPU Inductor itself compiles C++ with ``CXX``, else g++. Sources:
+Inductor generates GPU kernels with Triton, which compiles a small C launcher for each: with ``CC``, else gcc, else
+clang, against the ``Python.h`` of the running Python. On a CPU, Inductor compiles C++ with ``CXX``, else g++. Sources:
 triton/runtime/build.py of triton 3.9.0; torch/_inductor/cpp_builder.py and torch/_dynamo/device_interface.py of torch
 2.14.1.
 """
@@ -23,7 +23,7 @@ TEXT = 1 << 17
 
 
 def probe(host: "Host") -> "Answer":
-    """Return torch's version with what it finds of these; None if no torch with a compiler is installed."""
+    """Return torch's version and which of these it finds; None if no torch with a compiler is installed."""
     installed = host.shared("installed.py")
     place = next(iter(installed["places"](host, "torch")), None)
     if place is None or not host.exists(place + "/_inductor"):
@@ -50,7 +50,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def compiler(host: "Host", variable: str, names: "Tuple[str, ...]") -> "Facts":
-    """Return the compiler that would be used, what names it, and its path; the toolkit reports its version."""
+    """Return the compiler that would be used, what selects it, and its path; the toolkit reports its version."""
     told = (host.env(variable) or "").split(" ")[0]
     for named_by, name in [(variable, told)] if told else [("PATH", name) for name in names]:
         path = host.path(name) if "/" not in name else name if host.exists(name) else None
@@ -60,7 +60,7 @@ def compiler(host: "Host", variable: str, names: "Tuple[str, ...]") -> "Facts":
 
 
 def headers(host: "Host") -> "Facts":
-    """Return where Python.h of this Python belongs, and whether it is there."""
+    """Return where this Python's Python.h belongs, and whether it is there."""
     here = host.interpreter()
     minor = ".".join(here["version"].split(".")[:2])
     named = "python%s%s" % (minor, "" if here.get("gil", True) else "t")
@@ -90,6 +90,6 @@ def exercise(host: "Host") -> "Answer":
 
     with trial["scratch"]() as folder:
         trial["variables"](TORCHINDUCTOR_CACHE_DIR=folder, TRITON_CACHE_DIR=folder + "/triton")
-        trial["variables"](TORCHINDUCTOR_COMPILE_THREADS="1")  # no pool of processes that outlives the trial
+        trial["variables"](TORCHINDUCTOR_COMPILE_THREADS="1")  # no process pool that outlives the trial
         answer: "Facts" = trial["run"](host, work)
     return answer

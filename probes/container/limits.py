@@ -1,7 +1,7 @@
-"""What this process may use, where programs on GPUs need much: shared memory, locked memory, open files.
+"""This process's limits on what GPU programs need much of: shared memory, locked memory, open files.
 
-Shared memory is a file system in memory at /dev/shm; the size is that of its mount, or half of the memory where the
-mount names none (Documentation/filesystems/tmpfs.rst). Locked memory is what network cards for RDMA take.
+Shared memory is a file system in memory at /dev/shm; its size is that of the mount, or half of the memory if the mount
+sets none (Documentation/filesystems/tmpfs.rst). RDMA network cards use locked memory.
 """
 
 import re
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 LIMITS = {"memlock_bytes": "Max locked memory", "open_files": "Max open files"}
 UNLIMITED = "unlimited"
-CAP_IPC_LOCK = 14  # linux/capability.h: who has it may lock memory beyond any limit
+CAP_IPC_LOCK = 14  # linux/capability.h: allows locking memory beyond any limit
 
 
 def probe(host: "Host") -> "Answer":
-    """Return the sizes and limits, in bytes; "unlimited" stays a word, unknown values are null."""
+    """Return the sizes and limits in bytes; "unlimited" stays a word, unknown values are null."""
     memory = re.search(r"^MemTotal:\s+(\d{1,15}) kB", host.read("/proc/meminfo", 1 << 16) or "", re.MULTILINE)
     total = int(memory.group(1)) << 10 if memory else None
     said = host.read("/proc/self/limits", 1 << 14) or ""
@@ -33,7 +33,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def shared(mounts: str, total: "Optional[int]") -> "Optional[int]":
-    """Return the size of /dev/shm in bytes, or None if nothing of a size is mounted there."""
+    """Return the size of /dev/shm in bytes, or None if nothing with a size is mounted there."""
     rows = [row.split(" ") for row in mounts.splitlines()]
     found: "List[List[str]]" = [row for row in rows if len(row) > 3 and row[1:3] == ["/dev/shm", "tmpfs"]]  # noqa: S108, PLR2004 - the mount of that name; device, place, kind, options
     if not found:
@@ -47,7 +47,7 @@ def shared(mounts: str, total: "Optional[int]") -> "Optional[int]":
 
 
 def limit(said: str, words: str) -> "Optional[object]":
-    """Return the limit in force (the soft one), as a number or as the word unlimited."""
+    """Return the effective (soft) limit, as a number or as the word unlimited."""
     found = re.search(r"^%s\s+(\d{1,19}|unlimited)\s" % words, said, re.MULTILINE)
     if not found:
         return None

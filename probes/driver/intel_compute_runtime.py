@@ -1,6 +1,6 @@
-"""Intel's compute runtime (NEO): its libraries for Level Zero and OpenCL, and the packages they are from. Not loaded.
+"""Intel's compute runtime (NEO): its Level Zero and OpenCL libraries, and the packages they are from. Not loaded.
 
-Whether they work is what Level Zero's and OpenCL's own probes say. The names of the libraries are in the row, after
+The probes of Level Zero and OpenCL report whether they work. The row names the libraries, according to
 oneapi-src/level-zero, source/loader/linux/driver_discovery_lin.cpp, and the files that Intel's packages register.
 """
 
@@ -19,12 +19,12 @@ BUILD = re.compile(r"\.so\.\d+\.\d+\.(\d{4,6})$")
 
 
 def probe(host: "Host") -> "Answer":
-    """Return each library, those that the loader finds first; None if there is none."""
+    """Return each library, those that the loader finds first; None if there are none."""
     return [describe(host, kind, path) for kind, path in libraries(host)] or None
 
 
 def libraries(host: "Host") -> "List[Tuple[str, str]]":
-    """Return what each library is for, and its path, each file once."""
+    """Return each library's purpose and path, each file once."""
     loader = host.shared("loader.py")["Loader"](host)
     found: "Dict[str, str]" = {}
     for name in host.row["sonames"]:
@@ -38,7 +38,7 @@ def libraries(host: "Host") -> "List[Tuple[str, str]]":
 
 
 def describe(host: "Host", kind: str, path: str) -> "Facts":
-    """Return one library: its release by its package, else the build in its file's name."""
+    """Return one library: its release according to its package, else the build number in its file name."""
     owners = host.shared("owners.py")["of_system"](host, path, host.row["packages"])
     owner: "Optional[Facts]" = owners[0] if owners else None
     release = RELEASE.match((owner or {}).get("version") or "")

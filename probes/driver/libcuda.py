@@ -157,7 +157,7 @@ class Driver:
         return buffer.raw if self.ask(name, buffer, handle)[1] else None
 
     def text(self, name: str, size: int, handle: int) -> "Optional[str]":
-        """Return the text that a function of a device writes to a buffer, the size being told to it."""
+        """Return the text that a function of a device writes to a buffer of a given size."""
         buffer = ctypes.create_string_buffer(size)
         return buffer.value.decode("utf-8", "replace") if self.ask(name, buffer, size, handle)[1] else None
 

@@ -84,7 +84,7 @@ def firmware(host: "Host") -> "List[str]":
 
 
 def debs(host: "Host") -> "List[Facts]":
-    """Return the driver's packages that dpkg holds as installed, from its own list."""
+    """Return the driver's packages that dpkg lists as installed, from its own list."""
     rows = []
     text = host.read(DPKG, MOST_STATUS) or ""
     if text and not ("Package: " in text and text.endswith("\n")):

@@ -26,7 +26,7 @@ def probe(host: "Host") -> "Answer":
         nvml.library.call("nvmlInit")
     except Exception as error:  # noqa: BLE001 - an error of NVML is known by its number, not by a class at hand
         facts.update(refusal(error), error=nvml.library.words(error))
-    # Its own version is reported even where its initialisation failed: nvidia-smi prints it beside a mismatch.
+    # Its own version is reported even if its initialisation failed: nvidia-smi prints it beside a mismatch.
     reading = {"nvml_version": nvml.ask("nvmlSystemGetNVMLVersion")}
     if facts["code"] == 0:
         reading.update((fact, nvml.ask(function)) for fact, function in QUESTIONS)
@@ -36,7 +36,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def refusal(error: Exception) -> "Facts":
-    """Return what NVML's error is: the class NVMLError_DriverNotLoaded is the code NVML_ERROR_DRIVER_NOT_LOADED."""
+    """Return the name of NVML's error: the class NVMLError_DriverNotLoaded stands for NVML_ERROR_DRIVER_NOT_LOADED."""
     kind = type(error).__name__.partition("NVMLError_")[2]
     name = "NVML_ERROR" + re.sub("[A-Z]", lambda letter: "_" + letter.group(), kind).upper() if kind else None
     return {"status": "failed", "code": getattr(error, "value", None), "code_name": name}

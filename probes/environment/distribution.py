@@ -1,10 +1,10 @@
-"""Installed distributions of one system, in the order in which an import would see them: all data are in the row.
+"""Installed distributions of one system, in the order in which an import would find them; the row has all the data.
 
-``distributions``: their names, a star for any end. ``beside``: others whose versions belong to the picture. The rest is
-read of the package itself, from the folder that the first copy lies in: ``holds`` (a file without which it is not
-there, or several of which one must be), ``said`` (fact: file, name assigned in it), ``tag`` (a pattern whose groups are
-facts of the build: in the version's local part, or in the address that it came from), ``links`` (extension files whose
-needs tell the majors of the libraries that they are built for).
+``distributions``: their names, with a star for any ending. ``beside``: others whose versions are also relevant. The
+rest is read from the package itself, in the folder of the first copy: ``holds`` (a file that it must contain, or
+several of which it must contain one), ``said`` (fact: file, name assigned in it), ``tag`` (a pattern whose groups are
+facts about the build, in the version's local part or in the address that it was installed from), ``links`` (extension
+files whose dependencies reveal the majors of the libraries that they are built for).
 """
 
 import fnmatch
@@ -30,7 +30,7 @@ MAJORS = (
 
 
 def probe(host: "Host") -> "Answer":
-    """Return each copy: version, where its metadata lies, who installed it, and what the row asks of its files."""
+    """Return each copy: version, location of its metadata, who installed it, and what the row reads from its files."""
     installed = host.shared("installed.py")
     everything = installed["find"](host)
     copies = chosen(everything, host.row["distributions"], installed)
@@ -54,32 +54,32 @@ def probe(host: "Host") -> "Answer":
 
 
 def chosen(copies: "List[Facts]", names: "List[str]", installed: "Facts") -> "List[Facts]":
-    """Return the copies of the named distributions: those named first before others, in the order of the path."""
+    """Return the copies of the named distributions, in the order of the names, then of the path."""
     wanted = [installed["normal"](name.rstrip("*")) + ("*" if name.endswith("*") else "") for name in names]
     ranks = [(rank(copy["name"], wanted), place, copy) for place, copy in enumerate(copies)]
     return [copy for place, _, copy in sorted(ranks, key=lambda row: row[:2]) if place < len(wanted)]
 
 
 def rank(name: str, wanted: "List[str]") -> int:
-    """Return the place of the first pattern that a name fits; the number of patterns where it fits none."""
+    """Return the index of the first pattern that a name matches; the number of patterns if it matches none."""
     fitting = (place for place, pattern in enumerate(wanted) if fnmatch.fnmatchcase(name, pattern))
     return next(fitting, len(wanted))
 
 
 def beside(versions: "Dict[str, Optional[str]]", names: "List[str]") -> "Facts":
-    """Return the versions of what belongs to the picture."""
+    """Return the versions of the other relevant distributions."""
     return {"beside": {name: versions[name] for name in names if name in versions}} if names else {}
 
 
 def whole(host: "Host", copy: "Facts") -> bool:
-    """Return whether a file is there without which the system is not, in the copy's folder."""
+    """Return whether the copy's folder contains a required file."""
     held = host.row.get("holds", ())
     names = [held] if isinstance(held, str) else held
     return not names or any(host.exists(site(host, copy) + "/" + name) for name in names)
 
 
 def site(host: "Host", copy: "Facts") -> str:
-    """Return the folder that a copy's package lies in; conda keeps its records elsewhere."""
+    """Return the folder of a copy's package; conda keeps its records elsewhere."""
     if copy["kind"] != "conda":
         return os.path.dirname(str(copy["path"]))
     entries = [entry for entry in host.interpreter()["path"] if entry.rstrip("/").endswith("/site-packages")]
@@ -87,7 +87,7 @@ def site(host: "Host", copy: "Facts") -> str:
 
 
 def told(host: "Host", copy: "Facts") -> "Facts":
-    """Return what the package's own files say."""
+    """Return what the package's own files state."""
     found: "Facts" = {}
     for fact, (name, assigned) in host.row.get("said", {}).items():
         literals = host.shared("installed.py")["literals"]
@@ -101,7 +101,7 @@ def told(host: "Host", copy: "Facts") -> "Facts":
 
 
 def address(host: "Host", copy: "Facts") -> str:
-    """Return the name of the file that a copy was installed from, where pip wrote that down."""
+    """Return the name of the file that a copy was installed from, if pip recorded it."""
     try:
         url = json.loads(host.read(copy["path"] + "/direct_url.json", TEXT) or "{}")["url"]
     except (ValueError, KeyError, TypeError, RecursionError):

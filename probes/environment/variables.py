@@ -1,6 +1,6 @@
-"""Variables of this environment that change a GPU stack, and NCCL's of the machine; the row lists the names of all.
+"""Environment variables that affect a GPU stack, and the machine's settings for NCCL; the row lists all names.
 
-NCCL reads /etc/nccl.conf, lines NAME=VALUE, where NCCL_CONF_FILE names no other: NVIDIA/nccl, src/misc/param.cc.
+NCCL reads lines NAME=VALUE from /etc/nccl.conf, unless NCCL_CONF_FILE names another: NVIDIA/nccl, src/misc/param.cc.
 """
 
 import re
@@ -15,7 +15,7 @@ LINE = re.compile(r"^[ \t]{0,40}([A-Z][A-Z0-9_]*)=(\S+)", re.MULTILINE)
 
 
 def probe(host: "Host") -> "Answer":
-    """Return those that are set; None if none of them is."""
+    """Return those that are set; None if none is."""
     values = {name: host.env(name) for name in host.row["variables"]}
     seen = {name: value[:LONGEST] for name, value in values.items() if value}
     file = host.read(CONF, 65536) or ""

@@ -1,7 +1,7 @@
-"""ONNX as it is installed: its version, and the newest opset and format that it writes. No import.
+"""ONNX as installed: its version, and the newest opset and format that it writes. Nothing is imported.
 
-``onnx/helper.py`` has a table of all releases; its last row is this one's. Read as text: to parse the file takes longer
-than all the rest.
+``onnx/helper.py`` has a table of all releases, whose last row is this release. It is read as text: parsing the file
+would take longer than everything else.
 """
 
 import re
@@ -15,7 +15,7 @@ TEXT = 1 << 17
 
 
 def probe(host: "Host") -> "Answer":
-    """Return each copy; of the one that an import takes also the opsets."""
+    """Return each copy; for the one that an import finds, also the opsets."""
     installed = host.shared("installed.py")
     place = next(iter(installed["places"](host, "onnx")), None)
     found = [
@@ -36,7 +36,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def opsets(text: str) -> "Facts":
-    """Return opset, opset_ml and ir of the newest release in the table; None for each where there is no table."""
+    """Return opset, opset_ml and ir of the newest release in the table; None for each if there is no table."""
     rows = [tuple(int(number) for number in row[1:]) for row in ROW.findall(text.partition("VERSION_TABLE")[2])]
     ir, opset, machine = max(rows, key=lambda row: row[1]) if rows else (None, None, None)
     return {"opset": opset, "opset_ml": machine, "ir": ir}

@@ -207,7 +207,7 @@ def _preloaded(host: "Host", place: str, said: "Facts", first: "Facts") -> "Iter
 
 
 def _wheel(host: "Host", folder: str, pattern: str, major: str) -> "Optional[str]":
-    """Return the file that the first entry of the path with any match holds."""
+    """Return the matching file in the first entry of the path that has one."""
     for entry in host.interpreter()["path"]:
         for inside in ("nvidia/" + folder, "nvidia/cu" + major, folder):
             found = host.glob("%s/%s/lib/%s" % (entry, inside, pattern))

@@ -62,7 +62,7 @@ def built(said: "Facts", distributions: "Facts") -> "Facts":
 
 
 def pairs(text: str) -> "Facts":
-    """Return what the call that ``build_info`` is assigned holds; nothing is run and what is no literal is left out."""
+    """Return the content of the call assigned to ``build_info``; nothing is run, and only literals are kept."""
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

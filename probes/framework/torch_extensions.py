@@ -1,8 +1,8 @@
-"""Compiled extensions of PyTorch beside it: whether this torch offers each name of its C++ that they call. No import.
+"""Compiled extensions beside PyTorch: whether this torch offers every C++ name that they call. Nothing is imported.
 
-Looked at are library files at the top of each site folder, in its packages' own folders, and in those folders deeper
-down that the row names (``folders``). An extension is one that needs libc10 or libtorch. Only names of torch's own
-namespaces are compared, and only where every library that may offer them was found.
+It reads library files at the top of each site folder, in its packages' own folders, and in deeper folders that the row
+names (``folders``). A library that needs libc10 or libtorch is an extension. Only names in torch's own namespaces are
+compared, and only if every library that may offer them was found.
 """
 
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TORCH = re.compile(r"lib(?:torch|c10)\w*\.so")
 # The mangled names of torch's C++ namespaces and of its C interface.
 OWN = re.compile(rb"_Z(?:T[IVS]|G[RV])?N?K?(?:3c10|2at|5torch|6caffe2)|aoti_torch_|THP[A-Z]")
-# What offers none of torch's names: the C library, CUDA and its libraries, other vendors' runtimes, Python.
+# Libraries that offer none of torch's names: the C library, CUDA and its libraries, other vendors' runtimes, Python.
 STRANGE = re.compile(
     r"(?:ld-linux|lib(?:c|m|dl|rt|pthread|gcc_s|stdc\+\+|gomp|util|numa|z|python3|cu|nv|nccl|amdhip|hip|roc|rccl|MIOpen"
     r"|hsa|sycl|ze_|OpenCL|mkl|iomp|tbb|ur_|Gallium)[\w.+-]*?\.so|linux-vdso)"
@@ -26,12 +26,12 @@ STRANGE = re.compile(
 CUDA = re.compile(r"libcudart\.so\.(\d+)")
 MOST_FILES = 400
 MOST_NAMED = 8
-SECONDS = 1.5  # from a cold disk; a second look takes a tenth
+SECONDS = 1.5  # from a cold disk; a second run takes a tenth
 FIRST = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so", "libc10_cuda.so", "libtorch_cuda.so")
 
 
 def probe(host: "Host") -> "Answer":
-    """Return each extension with the names that it misses; None if no torch is installed, or none is built on it."""
+    """Return each extension with the names that it lacks; None if torch is not installed, or has no extensions."""
     torch = next(iter(host.shared("installed.py")["places"](host, "torch")), None)
     if torch is None or not host.exists(torch + "/lib/libtorch_cpu.so"):
         return None
@@ -49,7 +49,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def candidates(host: "Host", first: str) -> "Iterator[str]":
-    """Yield library files that may be extensions, those beside torch first; torch's own are none."""
+    """Yield library files that may be extensions, those beside torch first; torch's own are not."""
     sites = [entry.rstrip("/") for entry in host.interpreter()["path"] if entry.endswith("-packages")]
     for site in dict.fromkeys([first, *sites]):
         names = host.list(site)
@@ -62,7 +62,7 @@ def candidates(host: "Host", first: str) -> "Iterator[str]":
 
 
 def compared(host: "Host", path: str, needed: "List[str]", folder: str, known: "Dict[str, Any]") -> "Facts":
-    """Return one extension: which of torch's libraries and names it misses, and the CUDA that it is linked to."""
+    """Return one extension: which of torch's libraries and names it lacks, and the CUDA that it is linked to."""
     parts = [name for name in needed if TORCH.match(name)]
     absent = [name for name in parts if not host.exists(folder + "/" + name) and not beside(host, path, name)]
     facts: "Facts" = {
@@ -92,7 +92,7 @@ def compared(host: "Host", path: str, needed: "List[str]", folder: str, known: "
 
 
 def libraries(host: "Host", folder: str) -> "List[str]":
-    """Return torch's own libraries, those first that offer most."""
+    """Return torch's own libraries, those that offer the most names first."""
     names = [name for name in host.list(folder) if TORCH.fullmatch(name)]
     order = {name: place for place, name in enumerate(FIRST)}
     return [folder + "/" + name for name in sorted(names, key=lambda name: order.get(name, len(FIRST)))]
@@ -101,7 +101,7 @@ def libraries(host: "Host", folder: str) -> "List[str]":
 def unoffered(
     host: "Host", names: "List[bytes]", paths: "List[str]", known: "Dict[str, Any]"
 ) -> "Optional[List[bytes]]":
-    """Return the names that none of the libraries offers; None if a library cannot be read that might."""
+    """Return the names that no library offers; None if a library that might offer them cannot be read."""
     left, unread = names, False
     for path in paths:
         if not left:
@@ -116,7 +116,7 @@ def unoffered(
 
 
 def beside(host: "Host", path: str, name: str) -> "Optional[str]":
-    """Return where a library lies that an extension brings along: in its own folder, or where its runpath leads."""
+    """Return the path of a library that an extension includes: in its own folder, or in one of its runpath."""
     own = os.path.dirname(path)
     said = host.elf(path) or {"rpath": [], "runpath": []}
     for folder in [own, own + "/lib", *said["rpath"], *said["runpath"]]:
@@ -127,7 +127,7 @@ def beside(host: "Host", path: str, name: str) -> "Optional[str]":
 
 
 def owner(host: "Host", path: str) -> "Facts":
-    """Return distribution and version of an extension, where its folder bears the distribution's name."""
+    """Return distribution and version of an extension, if its folder has the distribution's name."""
     installed = host.shared("installed.py")
     versions = installed["versions"](installed["find"](host))
     folder = installed["normal"](os.path.basename(os.path.dirname(path)))

@@ -205,6 +205,6 @@ def sensors(host: "Host", device: str) -> "Facts":
 
 
 def number_of(host: "Host", path: str) -> "Optional[int]":
-    """Return a file that holds one whole number, or None."""
+    """Return the integer that a file contains, or None."""
     text = (host.read(path, 64) or "").strip()
     return int(text) if re.fullmatch(r"-?\d{1,18}", text) else None

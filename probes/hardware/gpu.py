@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_GPUS, MOST_MIGS, MOST_PROCESSES = 256, 64, 256  # what garbage in a count may cost
 MIB = 1 << 20
 NAMING = ("name", "uuid", "pci")
-NO_INSTANCE = "NVMLError_NotFound"  # at this number; what else is said leaves open whether there is one
+NO_INSTANCE = "NVMLError_NotFound"  # at this number; other results leave open whether there is one
 CORRUPTED = "NVMLError_CorruptedInforom"
 WHOLE = {"NVMLError_GpuIsLost": 15, "NVMLError_ResetRequired": 16}
 

@@ -1,4 +1,4 @@
-"""Infinity Fabric between AMD's GPUs (xGMI): which GPUs are linked, how fast, and which form one hive."""
+"""Infinity Fabric between AMD GPUs (xGMI): which GPUs are linked, how fast, and which form a hive."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -6,11 +6,11 @@ if TYPE_CHECKING:
 
     from probes.host import Answer, Host
 
-MOST_LINKS = 1024  # reads in all: eight MI300X in eight partitions each have 4032 links
+MOST_LINKS = 1024  # reads in total: eight MI300X in eight partitions each have 4032 links
 
 
 def probe(host: "Host") -> "Answer":
-    """Return the links between GPUs; None if there is no AMD GPU or none of its links is one."""
+    """Return the links between GPUs; None if there is no AMD GPU or no such link."""
     amd = host.shared("amd.py")
     nodes = amd["nodes"](host)
     names = {node["node"]: node["pci"] or "node %d" % node["node"] for node in nodes}

@@ -173,7 +173,7 @@ def loaded(text: str) -> "Dict[str, Optional[str]]":
 
 
 def survivability(host: "Host", device: str) -> "Optional[Facts]":
-    """Return that xe holds the card in survivability mode, with its reason if readable; None if it does not.
+    """Return that xe keeps the card in survivability mode, with the reason if readable; None if it does not.
 
     The file is there in that mode alone, and only root may read it.
     """

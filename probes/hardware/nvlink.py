@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from probes.host import Answer, Facts, Host
 
 MOST_GPUS, MOST_LINKS = 256, 72  # what garbage in a count may cost
-LACKING = ("NVMLError_NotSupported", "NVMLError_InvalidArgument")  # what is said of a link that a GPU does not have
+LACKING = ("NVMLError_NotSupported", "NVMLError_InvalidArgument")  # reported for a link that a GPU does not have
 VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 ENDS = {0: "gpu", 1: "ibm-npu", 2: "switch"}
 PATHS = {0: "INTERNAL", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}

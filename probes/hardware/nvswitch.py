@@ -1,7 +1,7 @@
-"""NVSwitches: the ones on this machine's PCI bus, their driver's nodes, and the devices that the driver lists.
+"""NVSwitches: those on this machine's PCI bus, their driver's nodes, and the devices that the driver lists.
 
-Those of the fifth NVLink generation (HGX B200), and those that a host keeps from its guests, are on no bus that is seen
-here: ``nvlink`` then tells whether a link ends at a switch.
+Those of the fifth NVLink generation (HGX B200), and those that a host hides from its guests, are on no bus visible
+here: ``nvlink`` then reports whether a link ends at a switch.
 """
 
 import re
@@ -19,7 +19,7 @@ NODE = re.compile(r"nvidia-nvswitch(?:ctl|\d{1,3})")
 
 
 def probe(host: "Host") -> "Answer":
-    """Return each switch on the bus with its driver, and the nodes of all; None if there is none."""
+    """Return each switch on the bus with its driver, and the nodes of all; None if there are none."""
     places = [name for name in host.list(DEVICES) if is_switch(host, name)]
     nodes = [node(host, name) for name in host.list("/dev") if NODE.fullmatch(name)]
     listed = host.list(LISTED)
@@ -35,7 +35,7 @@ def is_switch(host: "Host", name: str) -> bool:
 
 
 def describe(host: "Host", name: str) -> "Facts":
-    """Return what the bus says of one switch."""
+    """Return what the bus reports about one switch."""
     driver = host.link("%s/%s/driver" % (DEVICES, name))
     numa = word(host, name, "numa_node") or ""
     return {
@@ -54,6 +54,6 @@ def node(host: "Host", name: str) -> "Facts":
 
 
 def word(host: "Host", name: str, file: str) -> "Optional[str]":
-    """Return a file of one word, or None."""
+    """Return the content of a one-word file, or None."""
     words: "List[str]" = (host.read("%s/%s/%s" % (DEVICES, name, file), 64) or "").split()
     return words[0] if words else None

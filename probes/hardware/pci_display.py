@@ -41,7 +41,7 @@ def functions(host: "Host") -> "List[str]":
 
 
 def sure(host: "Host", names: "List[str]") -> None:
-    """Raise OSError if it cannot be told which of these functions are GPUs: unreadable is not absent."""
+    """Raise OSError if it is unclear which of these functions are GPUs: unreadable is not absent."""
     unclear = [path for name in names if ADDRESS.fullmatch(name) for path in odd(host, name)]
     if unclear:
         why = host.why(unclear[0])

@@ -1,6 +1,6 @@
-"""What may stand between two GPUs on the bus: the IOMMU, access control (ACS) on the bridges, and faults it logged.
+"""What may come between two GPUs on the bus: the IOMMU, access control (ACS) on the bridges, and logged faults.
 
-The ACS control of a bridge stands beyond the first 64 bytes of its configuration, which only root may read. Sources:
+The ACS control of a bridge is beyond the first 64 bytes of its configuration, where only root may read. Sources:
 PCI Express Base Specification, "ACS Extended Capability" (number 0x000d, control at +6); linux/pci_regs.h;
 Documentation/ABI/testing/sysfs-kernel-iommu_groups.
 """
@@ -61,7 +61,7 @@ def domain(host: "Host", name: str) -> "Optional[str]":
 
 
 def redirects(host: "Host", bridge: str) -> "Optional[List[str]]":
-    """Return which access controls are on; none where the bridge has no such thing, None if it cannot be read."""
+    """Return which access controls are on; none if the bridge has none, None if they cannot be read."""
     data = host.bytes("%s/%s/config" % (DEVICES, bridge), WHOLE) or b""
     if len(data) < WHOLE:
         return None

@@ -1,4 +1,4 @@
-"""The headers of the running kernel: what a driver's module is built against."""
+"""The headers of the running kernel, which a driver's module is built against."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def probe(host: "Host") -> "Answer":
-    """Return the build tree of the running kernel; None if there is none, whatever other kernels have."""
+    """Return the build tree of the running kernel; None if there is none, even if other kernels have one."""
     running = (host.read("/proc/sys/kernel/osrelease") or "").strip()
     if not running:
         raise OSError("/proc/sys/kernel/osrelease: " + host.why("/proc/sys/kernel/osrelease"))
@@ -29,5 +29,5 @@ def probe(host: "Host") -> "Answer":
 
 
 def places(release: str) -> "List[str]":
-    """Return where a build tree may lie: the kernel's own link, then Debian's and Red Hat's folders."""
+    """Return where a build tree may be: the kernel's own link, then Debian's and Red Hat's folders."""
     return ["/lib/modules/%s/build" % release, "/usr/src/linux-headers-" + release, "/usr/src/kernels/" + release]

@@ -63,7 +63,7 @@ ECHOES = re.compile(r"(?:Kernel c|C)ommand line:|Modules linked in:|Unknown kern
 
 
 def probe(host: "Host") -> "Answer":
-    """Return what the log holds, or that it could not be read: what is not readable is not clean."""
+    """Return the content of the log, or that it could not be read: an unreadable log is not clean."""
     text, before = host.read(KMSG, MOST_BYTES), {"earlier_xids": earlier(host)}
     if text and RECORD.search(text):
         return {"readable": True, "source": KMSG, **sift(records(text)), **before}
@@ -128,7 +128,7 @@ def stamped(text: str) -> "Iterator[Tuple[float, str]]":
 
 
 def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
-    """Return what of the log is about GPUs: the last Xids, and the last of the other lines, each said once."""
+    """Return the lines of the log about GPUs: the last Xids, and the last of the other lines, each once."""
     xids: "Dict[str, List[Facts]]" = {"": [], "S": []}
     driver: "Dict[str, None]" = {}
     modules: "Dict[str, None]" = {}
@@ -163,7 +163,7 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
 
 
 def remember(seen: "Dict[str, None]", line: str) -> None:
-    """Keep a line once, at the place where it was said last."""
+    """Keep a line once, at its last occurrence."""
     line = line[:MOST_LINE]
     seen.pop(line, None)
     seen[line] = None

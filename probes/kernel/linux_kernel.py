@@ -41,7 +41,7 @@ TAINTS = (
     "in-kernel-test",
     "fwctl",
 )
-# What DMI says of the machine's maker and product, to the name of the hypervisor; the first that fits.
+# The machine's vendor and product in DMI, and the hypervisor that they mean; the first match counts.
 MAKERS = (
     ("firecracker", "firecracker"),
     ("vmware", "vmware"),

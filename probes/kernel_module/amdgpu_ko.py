@@ -1,8 +1,8 @@
-"""The kernel's amdgpu: loaded, whose build it is, its parameters, what keeps it out, /dev/kfd and the render nodes.
+"""The kernel module amdgpu: its state, who built it, its parameters, what blocks it, /dev/kfd and the render nodes.
 
-The module of AMD's own packages has a version file; the kernel's own has none, and is as well without. A node can be
-used where this login may read and write it, by group, access list or otherwise: that is asked of the system, and told
-beside owner, mode and the groups that this process really has.
+The module from AMD's own packages has a version file; the kernel's own has none, and needs none. A node is usable if
+this login may read and write it, by group, access list or otherwise: the system is asked, and the result is reported
+with the owner, the mode and the actual groups of this process.
 """
 
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MODULE = "/sys/module/amdgpu"
 RENDER = "/sys/class/drm"
-# Parameters that decide whether and how a GPU computes; the module has a hundred, most of them of the display.
+# Parameters that decide whether and how a GPU computes; most of the module's hundred are about the display.
 PARAMETERS = (
     "cik_support",
     "cwsr_enable",
@@ -63,19 +63,19 @@ def probe(host: "Host") -> "Answer":
 
 
 def origin(version: "Optional[str]", path: "Optional[str]") -> str:
-    """Return whose build it is: of AMD's packages (dkms), or of the kernel itself (in-tree)."""
+    """Return the module's origin: AMD's packages (dkms), or the kernel itself (in-tree)."""
     outside = path and re.search("/(?:updates|extra|weak-updates|dkms)/", path)
     return "dkms" if version or outside else "in-tree"
 
 
 def parameters(host: "Host") -> "Dict[str, str]":
-    """Return the parameters in force of those that matter."""
+    """Return the effective values of the parameters that matter."""
     told = {name: host.read("%s/parameters/%s" % (MODULE, name), 256) for name in PARAMETERS}
     return {name: value.strip() for name, value in told.items() if value is not None}
 
 
 def nodes(host: "Host") -> "List[Facts]":
-    """Return /dev/kfd and the render node of each AMD GPU, missing ones as well: owner, mode, who may use it."""
+    """Return /dev/kfd and the render node of each AMD GPU, including missing ones: owner, mode, who may use it."""
     paths = ["/dev/kfd"] if host.exists("/sys/class/kfd/kfd") or host.exists("/dev/kfd") else []
     seen = [node(host, path, None) for path in paths]
     for name in host.list(RENDER):

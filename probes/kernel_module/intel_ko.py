@@ -1,6 +1,6 @@
-"""Intel's kernel modules, i915 and xe, one row of the catalogue each: loaded, on disk, which GPUs they drive.
+"""Intel's kernel modules i915 and xe, with a catalogue row each: loaded, on disk, which GPUs they drive.
 
-In the kernel's own tree neither has a version of its own: the kernel's release is theirs. One that DKMS built has a
+In the kernel's own tree neither has its own version: the kernel's release applies. A module built by DKMS has a
 version file. Source: /sys/module and /sys/bus/pci/drivers, Documentation/ABI/testing/sysfs-module.
 """
 
@@ -15,7 +15,7 @@ TOLD = ("force_probe", "enable_guc", "modeset", "max_vfs")  # parameters that de
 
 
 def probe(host: "Host") -> "Answer":
-    """Return one module's facts; None if it is not loaded and either not on disk or no Intel GPU is here for it."""
+    """Return one module's facts; None if it is not loaded and is either not on disk or has no Intel GPU to drive."""
     module = host.row["module"]
     folder = "/sys/module/" + module
     loaded = host.exists(folder)
@@ -36,7 +36,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def parameters(host: "Host", folder: str) -> "Dict[str, str]":
-    """Return the parameters in force that decide who drives a GPU; the module has dozens of others."""
+    """Return the effective parameters that decide who drives a GPU; the module has dozens of others."""
     names: "List[str]" = [name for name in host.list(folder + "/parameters") if name in TOLD]
     held = {name: host.read("%s/parameters/%s" % (folder, name), 4096) for name in names}
     return {name: value.strip() for name, value in held.items() if value is not None}
@@ -48,6 +48,6 @@ def gpu_here(host: "Host") -> bool:
 
 
 def is_gpu(host: "Host", device: str) -> bool:
-    """Return whether a PCI device is a display of Intel's."""
+    """Return whether a PCI device is an Intel display controller."""
     said: "Facts" = {name: host.read("%s/%s" % (device, name), 64) or "" for name in ("class", "vendor")}
     return bool(said["class"].startswith("0x03") and said["vendor"].strip() == "0x8086")

@@ -70,7 +70,7 @@ def loaded(host: "Host", module: str) -> "Facts":
 
 
 def on_disk(host: "Host", module: str) -> "Facts":
-    """Return what lies on disk for the running kernel: depmod's list has the path, modinfo reads the file."""
+    """Return what is on disk for the running kernel: depmod's list has the path, modinfo reads the file."""
     path = host.shared("nvidia.py")["on_disk"](host, module)
     said = host.shared("commands.py")["output"](host, "modinfo", path, seconds=1.5) if path else ""
     info = fields(said)

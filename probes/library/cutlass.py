@@ -1,7 +1,7 @@
-"""CUTLASS: its headers, wherever a version.h of theirs lies, and its Python distributions; there is no library to load.
+"""CUTLASS: its headers, wherever their version.h is, and its Python distributions; there is no library to load.
 
-The row names ``roots`` (variables that name a checkout), ``folders`` (patterns of include folders of the system),
-``inside`` (those within a Python's packages, where others bundle the headers) and ``distributions``.
+The row names ``roots`` (variables that name a checkout), ``folders`` (patterns of the system's include folders),
+``inside`` (those in a Python's packages, where others bundle the headers) and ``distributions``.
 """
 
 import fnmatch
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from probes.host import Answer, Facts, Host
 
 HEADER = "/cutlass/version.h"
-# NVIDIA/cutlass: include/cutlass/version.h, alike from 1.3 to 4.2.
+# NVIDIA/cutlass: include/cutlass/version.h, the same from 1.3 to 4.2.
 NUMBERS = [re.compile(r"^#define CUTLASS_%s (\d{1,4})\b" % part, re.MULTILINE) for part in ("MAJOR", "MINOR", "PATCH")]
 
 
 def probe(host: "Host") -> "Answer":
-    """Return the distributions of a target Python, then every copy of the headers; None if there is neither."""
+    """Return the distributions in a target Python, then every copy of the headers; None if there are neither."""
     installed = list(distributions(host)) if host.environment else []
     places = inside(host) if host.environment else around(host)
     seen = {}
@@ -32,7 +32,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def distributions(host: "Host") -> "Iterator[Facts]":
-    """Yield the Python distributions, each name where an import would take it from."""
+    """Yield the Python distributions, each from where an import would find it."""
     names = set()
     for copy in host.shared("installed.py")["find"](host):
         wanted = any(fnmatch.fnmatchcase(copy["name"], pattern) for pattern in host.row["distributions"])
@@ -43,7 +43,7 @@ def distributions(host: "Host") -> "Iterator[Facts]":
 
 
 def around(host: "Host") -> "Iterator[Tuple[str, str]]":
-    """Yield the include folders of the system with how each was found."""
+    """Yield the system's include folders, and how each was found."""
     for name in host.row["roots"]:
         root = (host.env(name) or "").rstrip("/")
         if root.startswith("/"):
@@ -65,6 +65,6 @@ def inside(host: "Host") -> "Iterator[Tuple[str, str]]":
 
 
 def version(text: str) -> "Optional[str]":
-    """Return the version that a version.h defines, or None if a part of it is missing."""
+    """Return the version that a version.h defines, or None if part of it is missing."""
     found: "List[Optional[re.Match[str]]]" = [pattern.search(text) for pattern in NUMBERS]
     return ".".join(match.group(1) for match in found if match) if all(found) else None

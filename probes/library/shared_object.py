@@ -84,7 +84,7 @@ def gather(host: "Host") -> "List[Facts]":
 
 
 def everywhere(host: "Host") -> "Found":
-    """Yield what the loader would find, in its order, then what lies in toolkits and in the system's folders."""
+    """Yield what the loader would find, in its order, then copies in toolkits and in the system's folders."""
     for folder in re.split("[:;]", host.env("LD_LIBRARY_PATH") or ""):
         for path in named(host, folder):
             yield path, "LD_LIBRARY_PATH", ""
@@ -110,7 +110,7 @@ def places(host: "Host") -> "Iterator[Tuple[str, str]]":
 
 
 def within(host: "Host") -> "Found":
-    """Yield what lies in this Python's own prefixes: wheels of NVIDIA, copies bundled in others, a conda prefix."""
+    """Yield the copies in this Python's own prefixes: NVIDIA's wheels, copies bundled in others, a conda prefix."""
     here = host.interpreter()
     for site in dict.fromkeys(entry.rstrip("/") for entry in here["path"] if entry.startswith("/")):
         folders = [(folder, "wheel") for folder in host.glob(site + "/nvidia/*/lib")]
@@ -254,7 +254,7 @@ def describe(host: "Host", copy: "Facts", said: "Any") -> "Facts":
 
 
 def told(copy: "Facts") -> "Facts":
-    """Return what is known of a copy without asking it."""
+    """Return what is known about a copy without loading it."""
     return {
         "key": copy["path"],
         "path": copy["path"],

@@ -46,7 +46,7 @@ def roots(host: "Host") -> "Dict[str, List[str]]":
 
 
 def home(host: "Host", nvcc: str) -> str:
-    """Return the root that a nvcc belongs to; a script (Debian's, a wrapper) is asked where its own nvcc lies."""
+    """Return the root that an nvcc belongs to; a script (Debian's, a wrapper) is asked where its own nvcc is."""
     if host.bytes(nvcc, 2) == b"#!":
         try:
             said = host.run(nvcc, "-v", NOWHERE, seconds=SECONDS) or {"err": ""}

@@ -1,7 +1,7 @@
-"""DirectML: in WSL2 the way to Windows' GPU and its libraries; in a Python the wheels that use it.
+"""DirectML: in WSL2, access to Windows' GPU and its libraries; in a Python, the wheels that use it.
 
-Elsewhere on Linux it cannot be. Only presence is reported: the libraries are C++ and are not called. Source: Microsoft
-Learn, "GPU accelerated machine learning with DirectML in WSL"; the libraries are mounted to /usr/lib/wsl/lib.
+It does not exist elsewhere on Linux. Only its presence is reported: the libraries are C++ and are not called. Source:
+Microsoft Learn, "GPU accelerated machine learning with DirectML in WSL"; the libraries are mounted in /usr/lib/wsl/lib.
 """
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ LIBRARIES = ("libdxcore.so", "libd3d12.so", "libd3d12core.so", "libdirectml.so")
 
 
 def probe(host: "Host") -> "Answer":
-    """Return what there is of it; why it does not apply where this is neither WSL2 nor a Python with its wheels."""
+    """Return what there is of it, or why it does not apply outside WSL2 and a Python with its wheels."""
     if host.environment:
         copies: "List[Facts]" = host.shared("environment/distribution.py")["probe"](host)
         return copies or (None if in_wsl(host) else NOT_HERE)
@@ -39,5 +39,5 @@ NOT_HERE = "DirectML is a part of Windows and of WSL2; this is another Linux, wi
 
 
 def in_wsl(host: "Host") -> bool:
-    """Return whether this is WSL: its kernel's name says so, or Windows' device is here."""
+    """Return whether this is WSL: according to the kernel's name, or because Windows' device exists."""
     return "microsoft" in (host.read("/proc/sys/kernel/osrelease", 256) or "").lower() or host.exists(DEVICE)

@@ -1,4 +1,4 @@
-"""Intel's compiler for SYCL (icpx) by its folders on the machine, and its runtime in a Python by its wheels."""
+"""Intel's SYCL compiler (icpx), found by its folders on the machine, and its runtime in a Python, by its wheels."""
 
 import re
 
@@ -28,7 +28,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def version(host: "Host", path: str) -> "Optional[str]":
-    """Return the release in the compiler's folder, else the one that it says itself."""
+    """Return the release in the path of the compiler's folder, else the one that it reports itself."""
     named = RELEASE.search(path)
     if named:
         return named.group(1)

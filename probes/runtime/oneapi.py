@@ -1,7 +1,7 @@
-"""Intel's oneAPI as it is installed on the machine: roots, the releases of each component, and whether it is set up.
+"""Intel's oneAPI as installed on the machine: roots, the releases of each component, and whether it is set up.
 
-Its script setvars.sh puts a release on the paths of one shell; what it leaves there is reported. Nothing is
-run. Layout after Intel's "oneAPI Development Environment Setup": ROOT/COMPONENT/RELEASE, and ROOT/RELEASE from 2024 on.
+Its script setvars.sh adds a release to the paths of one shell; the variables that it sets are reported. Nothing is
+run. Layout: Intel's "oneAPI Development Environment Setup": ROOT/COMPONENT/RELEASE, and ROOT/RELEASE since 2024.
 """
 
 import re
@@ -18,7 +18,7 @@ MOST = 64
 
 
 def probe(host: "Host") -> "Answer":
-    """Return each root with its components, the newest release of the compiler first; None if there is none."""
+    """Return each root with its components, the one with the newest compiler first; None if there are none."""
     home = host.env("HOME") or ""
     named = [host.env("ONEAPI_ROOT"), "/opt/intel/oneapi", home + "/intel/oneapi" if home.startswith("/") else None]
     roots = dict.fromkeys(host.real(root.rstrip("/")) for root in named if root and root.startswith("/"))
@@ -26,7 +26,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def describe(host: "Host", root: str) -> "Facts":
-    """Return one root: its components by name with their releases, and what the environment says."""
+    """Return one root: its components by name with their releases, and what the environment states."""
     parts: "Dict[str, List[str]]" = {}
     for name in host.list(root)[:MOST]:
         if not RELEASE.fullmatch(name):
@@ -48,5 +48,5 @@ def describe(host: "Host", root: str) -> "Facts":
 
 
 def numbers(release: str) -> "List[int]":
-    """Return the numbers of a release, to compare."""
+    """Return the numbers of a release, for comparison."""
     return [int(part) for part in release.split(".")]

@@ -106,7 +106,7 @@ def platforms(host: "Host") -> "Facts":
 
 
 def of_loader(library: "Library", which: int) -> "Optional[str]":
-    """Return what the loader says of itself, where it has the function for it, an extension asked for by name."""
+    """Return what the loader reports about itself, if it has the function for it, an extension looked up by name."""
     if not library.has(FINDER):
         return None
     library.value(FINDER).restype = POINTER

@@ -42,7 +42,7 @@ def roots(host: "Host") -> "List[Tuple[str, List[str]]]":
 
 
 def candidates(host: "Host") -> "Iterator[Tuple[str, str]]":
-    """Yield what variables name, then what lies where AMD installs it."""
+    """Yield the folders that variables name, then those where AMD installs it."""
     for name in VARIABLES:
         value = (host.env(name) or "").rstrip("/")
         if value.startswith("/"):

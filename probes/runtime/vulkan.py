@@ -26,7 +26,7 @@ POINTER, U32 = ctypes.c_void_p, ctypes.c_uint32
 
 
 class Create(ctypes.Structure):
-    """VkInstanceCreateInfo: nothing is asked for."""
+    """VkInstanceCreateInfo: nothing is requested."""
 
     _fields_ = [
         ("kind", U32),

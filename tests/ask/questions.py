@@ -1,4 +1,4 @@
-"""Questions as tests ask them: subjects and flags in, the answer out, of the shipped matrix."""
+"""Ask the shipped matrix questions the way tests do: subjects and flags in, the answer out."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def verdict(*subjects: str, **given: str) -> str:
 
 
 def written(answer: object, schema: str) -> dict[str, Any]:
-    """Return an answer as its JSON, held to its schema."""
+    """Return an answer as JSON, validated against its schema."""
     held: dict[str, Any] = json.loads(render(answer))
     validate(held, schema)
     return held
 
 
 def validate(held: object, schema: str) -> None:
-    """Hold a JSON to the shipped schema of this name."""
+    """Validate JSON against the shipped schema of this name."""
     jsonschema.Draft202012Validator(json.loads((assets.SCHEMAS / f"{schema}.json").read_text("utf-8"))).validate(held)
 
 

@@ -1,4 +1,4 @@
-"""``matrix why`` and the doctor say the same of the same things: asked about, installed, and read from a listing."""
+"""``matrix why`` and the doctor agree about the same versions: asked about, installed, or read from a listing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ INDEX = {"package": "onnxruntime-gpu"}
 EXTENSIONS = tuple(
     (name, one.version) for name, component in BESIDE.items() for one in candidates(MATRIX, component)[-9:]
 )
-# Other frameworks: what is asked, and the same as it is installed.
+# Other frameworks: the question, and the same framework as an installed one.
 OTHERS = (
     *(
         (f"jax=={one.version}+cuda{cuda}", jax(f"cuda{cuda}", one.version))
@@ -69,13 +69,13 @@ OTHERS = (
         for one in releases
     ),
 )
-# A copy that is here shows that it could be had, whatever wheels there are: these are asked before an installation.
+# An installed copy proves that it can be installed, whatever wheels exist: these are asked about before installing.
 BEFORE_INSTALLING = {"python", "platform"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """One machine with a PyTorch, and maybe something built on it."""
+    """One machine with a PyTorch, and possibly something built on it."""
 
     build: Build
     gpu: str
@@ -85,18 +85,18 @@ class Stack:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """What is asked about."""
+        """The subjects of the question."""
         beside = () if self.extension is None else (f"{self.extension[0]}=={self.extension[1]}",)
         return (*beside, f"torch=={self.build.version}+{self.build.tag}")
 
     @property
     def given(self) -> Given:
-        """What is given with it."""
+        """The versions given with the question."""
         machine = self.build.platform.removeprefix("linux-")
         return Given(driver=str(self.driver.last), gpu=self.gpu, python=self.python, machine=machine)
 
     def installed(self) -> Facts:
-        """Return the same as the probes would find it."""
+        """Return the same machine as the probes would report it."""
         capability = gpus.capability_of(MATRIX, self.gpu)
         assert capability is not None
         packed = self.driver.cuda.major * 1000 + self.driver.cuda.minor * 10
@@ -140,7 +140,7 @@ def test_the_doctor_and_the_matrix_never_disagree(stack: Stack) -> None:
     asked = answering.search(stack.subjects, stack.given, None, MATRIX, versions=1).at
     found = _by_pair(report(stack.installed()).contracts)
     for key, kept in _by_pair(asked.contracts).items():
-        runs = key[:2] in {("gpu", "nvidia-driver"), ("gpu", "nvidia.ko")}  # a GPU that a driver lists, it runs
+        runs = key[:2] in {("gpu", "nvidia-driver"), ("gpu", "nvidia.ko")}  # a driver supports every GPU that it lists
         if runs or key[2] in BEFORE_INSTALLING or (key[2] == "accelerator" and stack.build.accelerator == "cpu"):
             assert {kept, found.get(key, kept)} != {Kept.OK, Kept.BROKEN}, key
         elif kept is Kept.BROKEN or found.get(key) is Kept.BROKEN:
@@ -154,7 +154,7 @@ def test_the_doctor_and_the_matrix_never_disagree(stack: Stack) -> None:
 @settings(max_examples=60)
 @given(stack=STACKS, drop=some.sampled_from(["gpu", "driver", "python", "machine"]))
 def test_less_given_never_turns_a_no_into_a_yes_of_the_same_pairs(stack: Stack, drop: str) -> None:
-    """A pair that is judged is judged alike, whatever else was given: only what needs the third thing differs."""
+    """A pair gets the same verdict whatever else is given; only what depends on the third thing may differ."""
     whole = answering.search(stack.subjects, stack.given, None, MATRIX, versions=1).at
     fewer = replace(stack.given, **{drop: None})
     part = answering.search(stack.subjects, fewer, None, MATRIX, versions=1).at

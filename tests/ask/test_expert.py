@@ -1,4 +1,4 @@
-"""Questions with a known right answer, as an engineer of this field would give it: the flavour, and every pin."""
+"""Questions with a known right answer, as an expert would give it: the kernel module flavour, and every pin."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_pascal_gpu_gets_the_proprietary_flavour() -> None:
 
 @pytest.mark.parametrize("gpu", ["B200", "RTX 5090", "H100", "T4", "V100"])
 @pytest.mark.parametrize("torch", ["2.5.1", "2.6.0", "2.9.0", "2.15.0"])
-def test_no_older_gpu_is_advised_to_who_has_a_newer(gpu: str, torch: str) -> None:
+def test_no_older_gpu_is_recommended_to_the_owner_of_a_newer_one(gpu: str, torch: str) -> None:
     asked = MATRIX.arch(next(one for one in MATRIX.architectures if one.sm == SM[gpu]))
     assert asked
     for one in why(f"torch=={torch}", gpu=gpu, driver="535").alternatives:
@@ -79,7 +79,7 @@ def test_gfx1031_gets_the_override_that_the_doctor_knows() -> None:
 @pytest.mark.parametrize(
     ("torch", "cuda"), [("2.13.0", "12.6"), ("2.5.1", "12.1"), ("2.5.1", "11.8"), ("2.7.0", "12.8")]
 )
-def test_no_pair_is_advised_that_conda_forge_never_built(torch: str, cuda: str) -> None:
+def test_no_pair_is_recommended_that_conda_forge_never_built(torch: str, cuda: str) -> None:
     for driver in ("470", "525", "550", "560", "580"):
         for one in plan(f"torch=={torch}", driver=driver).alternatives:
             assert f"pytorch-gpu={torch} cuda-version={cuda}" not in f"{one.commands} {one.steps}"
@@ -96,8 +96,8 @@ def test_flash_attention_is_built_against_the_torch_that_is_here() -> None:
 
 
 @wide
-def test_every_command_of_an_answer_can_be_typed_as_it_stands() -> None:
-    """On one of three drivers in CI, on all of them with GPUSTACK_WIDE=1."""
+def test_every_command_of_an_answer_can_be_typed_as_it_is() -> None:
+    """With one of three drivers in CI, with all of them with GPUSTACK_WIDE=1."""
     for subject in ("torch==2.13.0", "vllm", "jax", "tensorflow==2.17.0", "onnxruntime-gpu", "cuda-toolkit==12.4"):
         for driver in one_of(("470", "550", "580"), subject):
             for one in plan(subject, driver=driver, gcc="14").alternatives:
@@ -141,18 +141,18 @@ def test_on_wsl_the_driver_is_installed_on_windows() -> None:
 
 
 def test_what_is_bound_to_torch_comes_with_the_torch_that_is_here() -> None:
-    """Bitsandbytes 0.50 beside torch 2.1.2 replaces it, and vllm alone fetches its newest with a torch of its own."""
+    """Bitsandbytes 0.50 replaces torch 2.1.2 when installed beside it; unpinned, vllm installs its newest release."""
     first = plan("bitsandbytes", "torch==2.1.2").alternatives[0]
     assert first.commands == ("python -m pip install bitsandbytes==0.45.5 torch==2.1.2",)
     assert why("bitsandbytes==0.50.0", "torch==2.1.2").verdict is Compatibility.UNKNOWN
     found = plan("vllm", "torch==2.9.0").alternatives
     assert found[0].commands == ("python -m pip install vllm==0.13.0 torch==2.9.0",)
-    assert not [one for one in found if one.subject.startswith("vllm==0.2.")]  # of torch 2.1, and it names no newest
+    assert not [one for one in found if one.subject.startswith("vllm==0.2.")]  # of torch 2.1, and names no newest
 
 
 @pytest.mark.parametrize("question", ["vllm 4090", "vllm t4", "sglang B200"])
-def test_what_a_server_does_without_is_no_limit_of_it(question: str) -> None:
-    """A 4090 was called limited for FlashAttention 3, which is for Hopper, and an old release was advised to it."""
+def test_what_a_server_does_without_is_not_a_limit_of_it(question: str) -> None:
+    """A 4090 was called limited for FlashAttention 3, which is for Hopper only, and was offered an old release."""
     answer = why(question)
     assert answer.verdict is Compatibility.COMPATIBLE
     assert answer.alternatives == ()
@@ -160,8 +160,8 @@ def test_what_a_server_does_without_is_no_limit_of_it(question: str) -> None:
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.13"])
-def test_no_server_is_advised_whose_pins_were_not_read(python: str) -> None:
-    """SGLang 0.5.21 and 0.5.22 pin a wheel that the package index has as a stub alone, and want newer Pythons."""
+def test_no_server_is_recommended_whose_pins_were_not_read(python: str) -> None:
+    """SGLang 0.5.21 and 0.5.22 pin a wheel that exists only as a stub on the package index, and need newer Pythons."""
     for driver in ("580.95.05", "595.45.04"):
         for one in plan("sglang", driver=driver, gpu="H200", python=python).alternatives:
             assert not re.search(r"0\.5\.(18|20|21|22)\b", " ".join((one.subject, *one.commands)))
@@ -199,7 +199,7 @@ def test_a_host_compiler_is_answered_as_the_doctor_answers_it() -> None:
     assert "/opt/rh/gcc-toolset-13/root/usr/bin/g++" in on_rocky[1]
 
 
-def test_a_compiler_that_no_distribution_has_any_more_is_no_command() -> None:
+def test_a_compiler_that_no_distribution_has_any_more_is_not_a_command() -> None:
     typed, by_hand = apart(fixes.older_gcc(Facts(taken="", host=Host(os="Linux")), MATRIX, 3))
     assert typed == ()
     assert "No package has GCC 3 or older any more" in by_hand
@@ -208,9 +208,9 @@ def test_a_compiler_that_no_distribution_has_any_more_is_no_command() -> None:
 @pytest.mark.parametrize(
     ("system", "cuda", "first"),
     [
-        ("debian-12", "12.4", "sudo apt-get install gcc-12 g++-12"),  # 13 is accepted, and Debian 12 has 11 and 12
+        ("debian-12", "12.4", "sudo apt-get install gcc-12 g++-12"),  # GCC 13 is accepted, and Debian 12 has 11 and 12
         ("debian-13", "12.4", "sudo apt-get install gcc-13 g++-13"),
-        ("debian-13", "11.8", ""),  # 11 is accepted at most, and Debian 13 begins with 12
+        ("debian-13", "11.8", ""),  # GCC 11 is the newest accepted, and the oldest in Debian 13 is 12
     ],
 )
 def test_a_compiler_is_one_that_the_named_release_has_by_its_listing(system: str, cuda: str, first: str) -> None:
@@ -228,7 +228,7 @@ def test_a_python_that_nothing_fits_gets_an_environment_of_its_own() -> None:
         "sudo reboot",
         "uv venv --seed --python 3.9 env-3.9",
     )
-    assert one.commands[-1] == "python -m pip install torch==2.8.0"  # and no 1.5.1, which has PTX of 2020 for this GPU
+    assert one.commands[-1] == "python -m pip install torch==2.8.0"  # and not 1.5.1, whose 2020 PTX suits this GPU
 
 
 def test_another_gpu_is_of_the_same_class() -> None:
@@ -252,7 +252,7 @@ def test_a_named_distribution_s_own_package_manager_installs_what_nvidia_has(sys
 
 
 def test_the_oldest_driver_is_found_without_trying_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One answer judged more than a thousand builds; a search by halves gives the same with a fifth of them."""
+    """One answer judged more than a thousand builds; a binary search gives the same answer with a fifth of them."""
     count = 0
 
     def counted(*asked: object) -> object:
@@ -271,14 +271,14 @@ def test_the_oldest_driver_is_found_without_trying_all_of_them(monkeypatch: pyte
 
 
 def test_a_companion_has_a_wheel_for_the_python_that_is_here() -> None:
-    """The package index has torchvision 0.20.1, of torch 2.5.1, for Python 3.9 to 3.12."""
+    """The package index has torchvision 0.20.1, for torch 2.5.1, for Python 3.9 to 3.12."""
     here = Place(python="3.12", system="linux-x86_64", held={}, asks={}, tag=None)
     assert release_for("torchvision", here, "2.5.1", MATRIX) == "0.20.1"
     assert release_for("torchvision", replace(here, python="3.13"), "2.5.1", MATRIX) is None
 
 
-def test_no_server_is_advised_that_names_no_newest_torch() -> None:
-    """The doctor paired torch 2.7.1 with vLLM 0.2.5, which asks for torch 2.1.1 or newer, and is compiled for 2.1."""
+def test_no_server_is_recommended_that_names_no_newest_torch() -> None:
+    """The doctor paired torch 2.7.1 with vLLM 0.2.5, which requires torch 2.1.1 or newer but is compiled for 2.1."""
     here = Place(python="3.12", system="linux-x86_64", held={"vllm": "0.27.0"}, asks={}, tag=None)
     for one in rows.releases(MATRIX):
         assert not (release_for("vllm", here, one.version, MATRIX) or "").startswith(("0.1.", "0.2.5", "0.2.6"))

@@ -1,4 +1,4 @@
-"""A gap is not a tick: each pair of what was given is decided by a row, or the answer names the row that is missing."""
+"""A gap is not a pass: a row decides each pair that was given, or the answer names the missing row."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpustack.model.matrix_answer import Compatibility
 from tests.ask.questions import command, judged, verdict, why
 
 WORKS, LIMITED, FAILS, UNKNOWN = (one.value for one in Compatibility)
-# What was asked, the right answer, and the words that its first reason must have.
+# The question, the right answer, and the words that its first reason must contain.
 QUESTIONS = [
-    # vLLM 0.19.0 pins torch 2.10.0; 0.18.99 has no row, and what is known of its GPUs decides nothing about its torch
+    # vLLM 0.19.0 pins torch 2.10.0; 0.18.99 has no row, and the row on its GPUs says nothing about its torch
     (("vllm==0.19.0", "torch==2.9.1"), {"driver": "580.95.05", "gpu": "sm_90"}, FAILS, "needs torch ==2.10.0"),
     (("vllm==0.19.0", "torch==2.10.0"), {"driver": "580.95.05", "gpu": "sm_90"}, WORKS, ""),
     (("vllm==0.18.99", "torch==2.9.1"), {}, UNKNOWN, "no row for vllm 0.18.99"),
@@ -27,14 +27,14 @@ QUESTIONS = [
         UNKNOWN,
         "No row for vLLM 0.18.99 → PyTorch 2.9.1",
     ),
-    # the open kernel module came with branch 515
+    # the open kernel module was introduced with branch 515
     (("nvidia-driver==390.157",), {"kernel_module": "open"}, FAILS, "branch 515 or newer"),
     (("nvidia-driver==580.95.05",), {"kernel_module": "open"}, WORKS, ""),
     (("nvidia-driver==470.256.02",), {"kernel_module": "open", "gpu": "A100"}, FAILS, "branch 515 or newer"),
-    # jaxlib 0.7.0 has wheels up to 3.13, 0.7.1 the first for 3.14; its range of Pythons has no end
+    # jaxlib 0.7.0 has wheels up to 3.13, 0.7.1 the first for 3.14; its range of Pythons is open-ended
     (("jax==0.7.0",), {"python": "3.14"}, FAILS, "needs Python 3.11 to 3.13"),
     (("jax==0.7.1",), {"python": "3.14"}, WORKS, ""),
-    # a release between two rows: 0.4.37 had no jaxlib of its own
+    # a release between two rows: there was no jaxlib 0.4.37
     (("jax==0.4.37",), {"python": "3.12"}, UNKNOWN, "no release of this number"),
     # what cannot be installed: the release of another distribution, a stub, and what requires something withdrawn
     (("flash-attn==4.0.0b36",), {}, UNKNOWN, "no flash-attn 4.0.0b36: flash-attn-4 has it"),
@@ -54,17 +54,17 @@ QUESTIONS = [
     (("torch==2.9.1",), {"gpu": "sm_103", "driver": "570.195.03"}, FAILS, "needs a driver branch from 580"),
     (("torch==2.9.1",), {"gpu": "B200", "driver": "570.195.03"}, WORKS, ""),
     (("torch==2.9.1",), {"gpu": "B300", "driver": "580.95.05"}, WORKS, ""),
-    # a driver of the right branch that is older than the first to list the product
+    # a driver of the right branch, but older than the first that lists the product
     (("torch==2.7.1",), {"gpu": "H200 NVL", "driver": "535.183.01"}, UNKNOWN, "to be listed"),
-    # bitsandbytes takes the library of exactly this CUDA, from 0.50 on the nearest of its major
+    # bitsandbytes loads the library for exactly this CUDA; from 0.50 on, the nearest one of the same major
     (("bitsandbytes==0.45.5", "torch==2.9.0+cu130"), {}, FAILS, "needs a torch for CUDA 11.7"),
     (("bitsandbytes==0.45.5", "torch==2.9.0+cu128"), {}, WORKS, ""),
     (("bitsandbytes==0.50.2", "torch==2.8.0+cu129"), {}, LIMITED, ""),
-    # JAX runs with the CUDA of its wheels; this toolkit's nvcc is too old to be taken instead
+    # JAX runs with the CUDA of its wheels; this toolkit's nvcc is too old to be used instead
     (("jax", "cuda==12.1"), {}, LIMITED, "needs nvcc >=12.6.85"),
     (("jax==0.9.0", "cuda==12.8"), {}, WORKS, ""),
     (("jax==0.4.20", "cuda==12.3"), {}, UNKNOWN, "No row"),
-    # images of Triton by month: the CUDA inside decides about the driver, a month without a row about nothing
+    # monthly Triton images: the CUDA inside decides which driver is needed; a month without a row decides nothing
     (("tritonserver==24.08",), {"driver": "470.82"}, FAILS, "needs driver 525.60.13 or newer"),
     (("tritonserver==24.08",), {"driver": "535.54"}, LIMITED, "minor-version compatibility"),
     (("tritonserver==24.03",), {"driver": "535.54"}, UNKNOWN, "no row for tritonserver 24.03"),
@@ -74,11 +74,11 @@ QUESTIONS = [
     (("torch-tensorrt==2.13.0", "torch==2.13.0"), {}, WORKS, ""),
     (("intel-extension-for-pytorch==2.8.10+xpu", "torch==2.7.0+xpu"), {}, FAILS, "needs torch ==2.8.*"),
     (("megatron-core==0.15.3", "torch==2.4.0"), {}, FAILS, "needs torch >=2.6.0"),
-    # ROCm and a GPU alone
+    # ROCm with a GPU and nothing else
     (("rocm==6.2",), {"gpu": "RX 7900 XTX"}, WORKS, ""),
     (("rocm==6.2",), {"gpu": "MI60"}, LIMITED, "deprecated"),
     (("rocm==7.0",), {"gpu": "gfx1031"}, UNKNOWN, "no statement known"),
-    # free-threaded Pythons are Pythons of their own
+    # free-threaded Pythons are judged separately
     (("torch==2.9.0",), {"python": "3.14t"}, WORKS, ""),
     (("torch==2.8.0",), {"python": "3.14t"}, FAILS, "without the GIL"),
     (("torch==2.8.0",), {"python": "3.13t"}, WORKS, ""),
@@ -97,17 +97,17 @@ QUESTIONS = [
     (("cuda==12.8",), {"machine": "aarch64"}, UNKNOWN, "→ aarch64"),
     (("cuda==12.8",), {"machine": "x86_64", "gpu": "H100"}, WORKS, ""),
     (("cuda==12.8",), {"gpu": "GH200"}, WORKS, ""),
-    # a server brings the torch that it pins, in its usual build
+    # a server brings the torch that it pins, in the usual build
     (("vllm==0.9.2",), {"gpu": "RTX 5090"}, FAILS, "PyTorch 2.7.0 needs code for sm_120"),
     (("sglang==0.4.10",), {"python": "3.14"}, FAILS, "PyTorch 2.7.1 needs Python 3.9 to 3.13"),
-    # two frameworks share the wheels of CUDA's libraries, and no row says which go together
+    # two frameworks share the CUDA library wheels, and no row says which versions work together
     (("torch==2.11.0", "jax==0.9.0"), {"driver": "580.95.05"}, UNKNOWN, "JAX 0.9.0"),
     (("vllm==0.9.2", "sglang==0.4.10"), {"gpu": "H100"}, FAILS, "sglang 0.4.10 needs torch ==2.7.1; it brings"),
     (("vllm==0.18.99", "sglang==0.4.10"), {"gpu": "H100"}, UNKNOWN, "No row for vLLM 0.18.99 → sglang 0.4.10"),
     (("transformer-engine==2.18.0", "torch==2.11.0"), {"gpu": "H100"}, UNKNOWN, "→ PyTorch 2.11.0"),
-    # what is known to fail together
+    # combinations known to fail
     (("torch==2.2.0", "numpy==2.0"), {}, FAILS, "does not know NumPy 2"),
-    # things that ask nothing of one another, and things that meet through a third
+    # things that require nothing of each other, and things related only through a third
     (("cuda==12.8",), {"gpu": "H100", "python": "3.12"}, WORKS, ""),
     (("driver==580.95.05",), {"gpu": "H100", "python": "3.14t"}, WORKS, ""),
     (("torch==2.11.0",), {"driver": "580.95.05", "gpu": "H100", "kernel": "6.8.0-50-generic"}, WORKS, ""),

@@ -76,7 +76,7 @@ def test_a_recorded_machine_is_asked_and_what_is_given_counts_instead() -> None:
     )
 
 
-def test_the_machine_at_hand_is_asked_where_nothing_is_given() -> None:
+def test_this_machine_is_probed_where_nothing_is_given() -> None:
     done = command("why", "torch==2.7.1", "--format", "json")
     said = json.loads(done.stdout)
     validate(said, "matrix")
@@ -84,7 +84,7 @@ def test_the_machine_at_hand_is_asked_where_nothing_is_given() -> None:
     assert done.returncode == int(said["verdict"] == "incompatible")
 
 
-def test_text_says_what_why_and_what_to_type_at_80_columns() -> None:
+def test_text_says_what_why_and_which_commands_at_80_columns() -> None:
     done = command("why", "torch==2.11.0", "--driver", "550.54.15", "--gpu", "sm_90", PYTHONIOENCODING="utf-8")
     lines = done.stdout.splitlines()
     assert lines[0] == "✗ torch==2.11.0 does not work with driver 550.54.15, GPU sm_90"

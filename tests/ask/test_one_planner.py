@@ -1,4 +1,4 @@
-"""The doctor, ``matrix why`` and ``matrix plan`` advise the same first for the same facts: they have one planner."""
+"""The doctor, ``matrix why`` and ``matrix plan`` recommend the same thing first: they share one planner."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CARDS = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 
 
 def of_the_doctor(facts: Facts) -> str | None:
-    """Return the requirements that the doctor advises to install, where the build of PyTorch is what is wrong.
+    """Return the requirements that the doctor says to install, where the PyTorch build is what is wrong.
 
     Whatever is wrong with a server or an extension beside it gets the same: one set of changes is for all of them.
     """
@@ -58,18 +58,18 @@ def of_the_doctor(facts: Facts) -> str | None:
 
 
 def driver(typed: str) -> str:
-    """Return the package of the driver that commands install."""
+    """Return the driver package that the commands install."""
     found = INSTALLED.search(typed)
     return found[0] if found else ""
 
 
 def pins(command: str) -> str:
-    """Return all that a command pins, in its order."""
+    """Return everything that a command pins, in order."""
     return " ".join(re.findall(r"[\w-]+==[\w.+]+", command))
 
 
 def of_the_matrix(name: str, facts: Facts) -> str | None:
-    """Return the PyTorch that a question to the matrix is answered with, of that which is here."""
+    """Return the PyTorch that the matrix recommends when asked about the installed one."""
     (build,) = (one for one in builds(complete(facts, MATRIX)) if one.component == "pytorch")
     version = (build.copy.version or "").partition("+")[0]
     answer = getattr(answering, name)([f"torch=={version}+{build.copy.build}"], Given(), facts, MATRIX)
@@ -80,7 +80,7 @@ def of_the_matrix(name: str, facts: Facts) -> str | None:
 
 
 def plain(facts: Facts) -> bool:
-    """Return whether a machine has one PyTorch of a release that the matrix knows, and its GPU and driver are known."""
+    """Return whether a machine has exactly one PyTorch, of a release in the matrix, and a known GPU and driver."""
     known = complete(facts, MATRIX)
     here = [one for one in builds(known) if one.component == "pytorch"]
     return (
@@ -92,7 +92,7 @@ def plain(facts: Facts) -> bool:
 
 
 def drawn() -> Iterator[tuple[str, Facts]]:
-    """Yield machines of a PyTorch, a driver and a GPU, drawn by the seed."""
+    """Yield random machines with a PyTorch, a driver and a GPU, determined by the seed."""
     luck = random.Random(SEED)  # noqa: S311 - a published order, no secret
     linux = [one for one in BUILDS if one.platform == "linux-x86_64" and one.accelerator == "cuda" and one.archs]
     for _ in range(DRAWN):
@@ -127,13 +127,13 @@ def everywhere() -> Iterator[tuple[str, Facts]]:
 @pytest.mark.parametrize(
     ("installed", "python", "more"),
     [
-        # no cu118 build goes with a server, which is compiled for the usual build of its torch
+        # a server is compiled for the usual build of its torch, so no cu118 build works with it
         (torch("2.7.1", "cu128", "12.8"), "3.12.1", {"torchvision": "0.22.1", "torchaudio": "2.7.1", "vllm": "0.25.0"}),
-        # no torchvision that goes with a torch for CUDA 11.8 has a wheel for this Python
+        # no torchvision for a CUDA 11.8 torch has a wheel for this Python
         (torch("2.6.0", "cu126", "12.6"), "3.13.1", {"torchvision": "0.21.0", "torchaudio": "2.6.0"}),
     ],
 )
-def test_a_torch_that_breaks_what_is_bound_to_it_is_advised_by_neither(
+def test_neither_recommends_a_torch_that_breaks_what_depends_on_it(
     installed: Component, python: str, more: dict[str, str]
 ) -> None:
     here = seen("python", {"version": python, "glibc": "2.35"})
@@ -147,8 +147,8 @@ def test_a_torch_that_breaks_what_is_bound_to_it_is_advised_by_neither(
 
 @wide
 @pytest.mark.timeout(0 if WIDE else 240)
-def test_the_doctor_and_the_matrix_advise_the_same_first() -> None:
-    """On 20 drawn machines and one case of 18 in CI, on 400 and on all with GPUSTACK_WIDE=1."""
+def test_the_doctor_and_the_matrix_recommend_the_same_first() -> None:
+    """On 20 random machines and one case of 18 in CI, on 400 and on all with GPUSTACK_WIDE=1."""
     asked = with_companions = 0
     other = []
     for name, facts in everywhere():

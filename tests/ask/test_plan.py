@@ -1,4 +1,4 @@
-"""What would satisfy a requirement: the smallest change first, and each of them works when it is asked about."""
+"""What would satisfy a requirement: the smallest change first, and each suggestion works when asked about."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_the_nearest_release_is_offered_for_one_that_was_named() -> None:
     assert found[:2] == ["gcc==13", "cuda-toolkit==12.8.0"]
 
 
-def test_a_release_of_which_no_row_speaks_is_not_offered() -> None:
-    """VLLM 0.1.7 has no row on GPUs: that nothing speaks against it makes it no way out."""
+def test_a_release_without_a_row_is_not_offered() -> None:
+    """VLLM 0.1.7 has no row on GPUs: a lack of evidence against it does not make it a suggestion."""
     answer = plan("vllm==0.9.2", driver="550.54.15", gpu="sm_61")
     assert not [one for one in answer.alternatives if one.kind is Change.VERSION]
 

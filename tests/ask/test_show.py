@@ -1,4 +1,4 @@
-"""What the matrix states about a component: every part about it, with every source, at any width."""
+"""What the matrix states about a component: every table that covers it, with every source, at any width."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_names_as_people_type_them_lead_to_the_component(typed: str, component: 
 
 
 def test_a_short_answer_is_one_screen_with_the_current_line_first() -> None:
-    """Of PyTorch it was one row with all that its wheels require."""
+    """PyTorch was shown as a single row with everything that its wheels require."""
     short = brief(show("torch", MATRIX))
     newest = show("torch", MATRIX).parts[0].rows[-1][0]
     assert short.parts[0].rows[0][0] == newest
@@ -67,7 +67,7 @@ def test_parts_about_a_neighbour_are_left_out() -> None:
     assert "sglang" not in {one.part for one in show("tgi", MATRIX).parts}
 
 
-def test_what_goes_with_what_comes_before_messages() -> None:
+def test_what_works_with_what_comes_before_messages() -> None:
     tables = [one.table for one in show("pytorch", MATRIX).parts]
     assert tables[0] == "generated/torch"
     first = next(place for place, table in enumerate(tables) if table.startswith("messages_"))
@@ -143,7 +143,7 @@ def test_the_short_answer_is_one_screen_with_the_newest_first(subject: str) -> N
     assert kept <= sum(len(one.rows) for one in whole.parts)
 
 
-def test_all_of_it_is_shown_to_who_asks_for_all() -> None:
+def test_everything_is_shown_on_request() -> None:
     short, whole = command("show", "torch"), command("show", "torch", "--all")
-    assert "2.15" in short.stdout.splitlines()[2]  # after the name of the table and its columns
+    assert "2.15" in short.stdout.splitlines()[2]  # after the table's name and its columns
     assert len(whole.stdout.splitlines()) > 3 * len(short.stdout.splitlines())

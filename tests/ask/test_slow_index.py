@@ -1,4 +1,4 @@
-"""An index, or a pip, that answers endlessly, slowly or hugely: the command ends in its time, with one clear line."""
+"""An index, or a pip, whose answer is endless, slow or huge: the command ends in time, with one clear line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Answer = Callable[[http.server.BaseHTTPRequestHandler, threading.Event], None]
 
 
 def endless(handler: http.server.BaseHTTPRequestHandler, over: threading.Event) -> None:
-    """Return a page of links that never ends."""
+    """Return an endless page of links."""
     handler.send_response(200)
     handler.send_header("Content-Type", "text/html")
     handler.end_headers()
@@ -37,7 +37,7 @@ def endless(handler: http.server.BaseHTTPRequestHandler, over: threading.Event) 
 
 
 def dripping(handler: http.server.BaseHTTPRequestHandler, over: threading.Event) -> None:
-    """Return one byte after the other, each in good time."""
+    """Return one byte at a time, each soon enough."""
     handler.send_response(200)
     handler.send_header("Content-Type", "text/html")
     handler.end_headers()
@@ -47,13 +47,13 @@ def dripping(handler: http.server.BaseHTTPRequestHandler, over: threading.Event)
 
 
 def silent(_handler: http.server.BaseHTTPRequestHandler, over: threading.Event) -> None:
-    """Take the question and say nothing."""
+    """Read the request and never answer."""
     over.wait(60)
 
 
 @pytest.fixture(params=[endless, dripping, silent], ids=lambda answer: str(answer.__name__))
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Yield the address of an index that answers so."""
+    """Yield the address of an index that answers this way."""
     over, answer = threading.Event(), request.param
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
                 self.close_connection = True
 
         def log_message(self, *_: object) -> None:
-            """Say nothing of it."""
+            """Log nothing."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -76,7 +76,7 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_the_whole_command_ends_in_its_time(address: str) -> None:
-    """All distributions are asked for; each question alone would be answered by nothing until the end."""
+    """All distributions are requested; without a limit on the whole, none of the requests would time out."""
     assert len(PARTS) > 3
     only = {"PIP_INDEX_URL": address, "PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
     begun = time.monotonic()
@@ -87,7 +87,7 @@ def test_the_whole_command_ends_in_its_time(address: str) -> None:
 
 
 class Scripted(Door):
-    """A door behind which a script runs instead of pip."""
+    """A subprocess starter that runs a script instead of pip."""
 
     def __init__(self, script: str) -> None:
         self.script = script
@@ -124,7 +124,7 @@ def test_what_is_left_of_the_time_is_for_all_questions_together(script: str) -> 
     with pytest.raises(NothingSeenError, match="the package index did not answer within 1 s"):
         compare((), MATRIX, None, Index(door=door, deadline=begun + 1))
     assert door.now() - begun < 3
-    assert len(door.children) == 1  # the rest is not asked any more
+    assert len(door.children) == 1  # the rest is not requested
 
 
 def test_what_was_read_in_time_is_shown_and_the_rest_is_named() -> None:

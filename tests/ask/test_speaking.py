@@ -1,4 +1,4 @@
-"""What no contract covers is never well: other makers' GPUs, facts that nobody relates, and a driver's branch."""
+"""A configuration that no contract covers is never called OK: other vendors' GPUs, unrelated facts, a driver branch."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_branch_as_a_subject_is_the_branch_behind_the_option(branch: drivers.B
 
 @drawn(subject=some.sampled_from(SUBJECTS), names=some.sets(some.sampled_from(sorted(GIVEN)), min_size=1, max_size=4))
 def test_what_works_has_a_reason_for_all_that_was_given(subject: str, names: set[str]) -> None:
-    """A fact that makes no difference to the reasons is one that nothing covers."""
+    """A fact that does not change the reasons is not covered by any of them."""
     said = {name: GIVEN[name] for name in names}
     try:
         answer = judged(subject, **said)
@@ -87,7 +87,7 @@ def test_a_build_for_the_cpu_has_no_use_of_a_gpu_s_things_and_says_so(name: str)
 
 @settings(max_examples=10)
 @drawn(subject=some.sampled_from(SUBJECTS), names=some.sets(some.sampled_from(sorted(GIVEN)), min_size=1, max_size=3))
-def test_plan_says_what_why_says(subject: str, names: set[str]) -> None:
+def test_plan_agrees_with_why(subject: str, names: set[str]) -> None:
     said = {name: GIVEN[name] for name in names}
     try:
         asked, planned = why(subject, **said), plan(subject, **said)

@@ -1,4 +1,4 @@
-"""Questions as people type them in forums and chats, each with the answer of somebody who knows the field."""
+"""Questions as people type them in forums and chats, each with an expert's answer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from gpustack.model.matrix_answer import Compatibility
 from tests.ask.questions import MATRIX, why
 
 WORKS, LIMITED, FAILS, UNKNOWN = (one.value for one in Compatibility)
-# What was typed; the verdict, words that one of the reasons must have, and words of the first plan.
+# The typed question; the verdict, words that one of the reasons must contain, and words of the first plan.
 TYPED = [
     ("ollama rtx 3060 driver 470", FAILS, "Ollama needs a driver branch from 550; given is driver 470", "580-open"),
     ("ollama driver 550 gtx 1060", FAILS, "Ollama needs a driver branch from 570", "nvidia-driver-580"),
     ("ollama rtx 4090 driver 570", WORKS, "neither a toolkit nor PyTorch", ""),
+    ("torch 2.2 numpy 2.1", FAILS, "does not know NumPy 2", ""),
+    ("tensorflow 2.15 with numpy 2", FAILS, "needs numpy <2.0.0", ""),
+    ("nvidia 550 kernel 6.14", WORKS, "needs Linux 3.10 to 6.15", ""),
+    ("nvidia 535.54.03 kernel 6.14", UNKNOWN, "needs Linux 3.10 to 6.3, the newest that is known", ""),
+    ("nvidia 470.82 kernel 6.12", FAILS, "needs a kernel before Linux 6.12", "nvidia-driver-580"),
     ("ollama tesla k80", FAILS, "compute capability 5.0 or newer", ""),
     ("ollama amd rx 7900xt", WORKS, "given is gfx1100", ""),
     ("ollama on rx 6600", FAILS, "given is gfx1032", ""),
@@ -37,12 +42,12 @@ TYPED = [
     ("rx 6600 pytorch rocm", FAILS, "a ROCm build for gfx1032", "HSA_OVERRIDE_GFX_VERSION=10.3.0"),
     ("rx6600 torch", FAILS, "gfx1032", "HSA_OVERRIDE_GFX_VERSION=10.3.0"),
     ("vllm mi300x", FAILS, "a GPU of NVIDIA", "vllm==0.18.0+rocm700 --extra-index-url https://wheels.vllm.ai/rocm"),
-    ("torch on mac m2", WORKS, "by Metal: device `mps`", ""),
+    ("torch on mac m2", WORKS, "through Metal: device `mps`", ""),
     ("torch on macbook pro m3 max", WORKS, "no CUDA", ""),
     ("m1 macbook cuda 12", FAILS, "no NVIDIA driver for macOS", ""),
     ("vllm on mac studio", FAILS, "no CUDA", ""),
     ("tensorflow mac m1", LIMITED, "wheels for macOS", ""),
-    ("ollama mac mini", WORKS, "by Metal", ""),
+    ("ollama mac mini", WORKS, "through Metal", ""),
     (
         "driver 550 wsl",
         WORKS,
@@ -61,7 +66,7 @@ TYPED = [
     ("tf 2.16 cuda 11.8", UNKNOWN, "TensorFlow 2.16.2 needs libraries of CUDA 12", "2.14.1"),
     ("deepspeed torch 2.7 cuda 12.8", UNKNOWN, "pip compiles it", ""),
     ("does ollama need cuda toolkit? rtx 4070 driver 560", WORKS, "neither a toolkit nor PyTorch", ""),
-    ("mps backend torch 2.6 macbook air m4", WORKS, "by Metal", ""),
+    ("mps backend torch 2.6 macbook air m4", WORKS, "through Metal", ""),
     ("tensorrt 10 p100", FAILS, "needs compute capability 7.5", ""),
     ("cuda 12.6 ubuntu 18.04", UNKNOWN, "for which releases of this distribution", ""),
     ("cudnn 9 torch 2.6", WORKS, "given is cuDNN 9", ""),
@@ -87,8 +92,8 @@ def test_a_typed_question_gets_the_answer_of_an_expert(typed: str, verdict: str,
         ("my 4060ti laptop wont run torch 2.9 whats wrong", ("torch==2.9", "4060ti"), None),
         ("8xh100 sglang", ("sglang", "h100"), None),
         ("wsl2 ubuntu 22.04 driver 535 torch 2.9", ("torch==2.9", "driver==535"), "wsl"),
-        ("tesla m4 torch 2.6", ("torch==2.6", "tesla m4"), None),  # no chip of Apple
-        ("gtx 780m torch", ("torch", "gtx 780m"), None),  # no model of 780 million parameters, and not AMD's
+        ("tesla m4 torch 2.6", ("torch==2.6", "tesla m4"), None),  # not an Apple chip
+        ("gtx 780m torch", ("torch", "gtx 780m"), None),  # not a model with 780 million parameters, nor AMD's 780M
     ],
 )
 def test_words_of_a_chat_are_read_as_they_are_meant(typed: str, subjects: tuple[str, ...], system: str | None) -> None:
@@ -98,7 +103,7 @@ def test_words_of_a_chat_are_read_as_they_are_meant(typed: str, subjects: tuple[
 
 
 def test_a_package_that_the_matrix_does_not_know_is_not_taken_for_one_that_it_knows() -> None:
-    """Transformers was answered with: did you mean transformer-engine?"""
+    """The answer to Transformers was: did you mean transformer-engine?"""
     assert not any("Did you mean" in one.text for one in why("transformers torch 2.4").reasons)
 
 

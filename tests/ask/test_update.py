@@ -1,4 +1,4 @@
-"""Rows against an index: the user's own pip is asked, here with a folder of small wheels instead of an index."""
+"""Updating rows from an index: the user's own pip is run, here on a folder of small wheels instead of an index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CUDA_13 = "cuda-toolkit[cublas,cudart]==13.2.1; platform_system == 'Linux'"
 
 
 def wheel(folder: Path, name: str, version: str, requires_python: str, *requires: str) -> None:
-    """Write a wheel that holds nothing but its metadata."""
+    """Write a wheel that contains only its metadata."""
     folder.mkdir(exist_ok=True)
     info = f"{name.replace('-', '_')}-{version}.dist-info"
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", f"Requires-Python: {requires_python}"]
@@ -33,7 +33,7 @@ def wheel(folder: Path, name: str, version: str, requires_python: str, *requires
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that pip takes for the whole index."""
+    """Return a folder that pip uses as the whole index."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -72,7 +72,7 @@ def test_a_row_that_differs_shows_both_sides(index: Path) -> None:
     assert was
     assert '">=3.8"' not in was
     assert 'requires_python = ">=3.8"' in now
-    assert 'keras = ">=3.12.0"' in now  # what the metadata does not say stays as it is
+    assert 'keras = ">=3.12.0"' in now  # what the metadata does not state is left unchanged
 
 
 def test_the_default_build_of_torch_follows_from_what_its_wheel_requires(index: Path) -> None:

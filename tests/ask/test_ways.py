@@ -1,4 +1,4 @@
-"""Plans as they are carried out: by the manager of an environment, in a container, on a cluster, and without root."""
+"""Plans in the form that suits the user: an environment's package manager, a container, a cluster, or no root."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CU126 = "https://download.pytorch.org/whl/cu126"
     ],
 )
 def test_the_manager_that_is_named_installs_from_the_index_of_the_build(way: str, first: str) -> None:
-    """Poetry and pixi got a command of pip, which the next lock undoes, or were not understood at all."""
+    """Poetry and pixi users got a pip command, which the next lock undoes, or were not understood at all."""
     one = why(f"torch 2.13 driver 535 with {way}").alternatives[0]
     assert one.commands == (first,)
     assert ("pip install" in one.steps) == (way in {"pip", "uv"})
@@ -70,7 +70,7 @@ def test_a_container_is_said_to_get_the_packages_in_its_image_and_the_driver_fro
         ("torch 2.9 rtx 5090 driver 550 no sudo", (), "who administers the machine"),
     ],
 )
-def test_who_has_no_root_gets_what_can_be_done_without_and_who_is_asked_for_the_rest(
+def test_a_user_without_root_gets_what_works_without_it_and_whom_to_ask_for_the_rest(
     question: str, own: tuple[str, ...], asked: str
 ) -> None:
     one = why(question).alternatives[0]
@@ -79,13 +79,13 @@ def test_who_has_no_root_gets_what_can_be_done_without_and_who_is_asked_for_the_
     assert f"sk {asked} to run `sudo " in one.steps
 
 
-def test_a_number_behind_a_card_is_no_release_of_the_distribution() -> None:
+def test_a_number_behind_a_card_is_not_a_release_of_the_distribution() -> None:
     for name in ("arch", "opensuse", "azure linux"):
         answer = why(f"torch 2.9 driver 550 {name} rtx 5090")
         assert "gpu rtx 5090" in answer.given
 
 
-def test_arch_linux_is_told_of_no_branch_that_it_does_not_have() -> None:
+def test_arch_linux_is_offered_no_branch_that_it_does_not_have() -> None:
     one = why("torch 2.9 driver 550 arch rtx 5090").alternatives[0]
     assert one.commands == ("sudo pacman -Syu nvidia-open nvidia-utils", "sudo reboot")
     assert "580" not in one.steps
@@ -100,7 +100,7 @@ def test_arch_linux_is_told_of_no_branch_that_it_does_not_have() -> None:
     ],
 )
 def test_what_is_made_for_linux_alone_is_installed_in_wsl(question: str, inside: str) -> None:
-    """TensorFlow 2.10 was advised for a GPU of four years later, and for JAX and vLLM nothing was."""
+    """TensorFlow 2.10 was recommended for a GPU released four years later, and nothing was for JAX and vLLM."""
     one = why(question).alternatives[0]
     assert one.kind is Change.SYSTEM
     assert one.commands[0] == "wsl.exe --install"

@@ -1,4 +1,4 @@
-"""Does this go with that: truths of the field that everybody can check, asked of the shipped matrix."""
+"""Whether one thing works with another: well-known facts that anybody can check, asked of the shipped matrix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.ask.questions import MATRIX, judged, verdict, why, written
 
 WORKS, LIMITED, FAILS, UNKNOWN = (one.value for one in Compatibility)
 TRUTHS = [
-    # a build for CUDA 13 needs branch 580; those for 12 run from 525.60.13 on, with limits below their own
+    # a build for CUDA 13 needs branch 580; those for 12 run from 525.60.13 on, with limits below their own driver
     (("torch==2.11.0",), {"driver": "550.54.15"}, FAILS),
     (("torch==2.11.0",), {"driver": "580.65.06"}, WORKS),
     (("torch==2.7.1+cu128",), {"driver": "535.183.01"}, LIMITED),
@@ -23,7 +23,7 @@ TRUTHS = [
     (("torch==1.13.1+cu117",), {"driver": "470.82.01", "gpu": "A100"}, LIMITED),
     (("torch==1.13.1+cu117",), {"driver": "515.65.01", "gpu": "A100"}, WORKS),
     (("torch==2.7.1+cpu",), {"driver": "384.81"}, WORKS),
-    # GPU code: machine code of the same major, PTX with limits, none at all
+    # GPU code: machine code of the same major version, PTX with limits, none at all
     (("torch==2.11.0",), {"gpu": "sm_90"}, WORKS),
     (("torch==2.11.0",), {"gpu": "sm_61"}, FAILS),
     (("torch==2.11.0+cu126",), {"gpu": "GeForce GTX 1080 Ti"}, WORKS),
@@ -69,13 +69,13 @@ TRUTHS = [
     (("nvidia-nccl-cu12==2.27.7",), {"driver": "470.256.02"}, FAILS),
     (("tensorrt==10.9.0",), {"gpu": "sm_61"}, FAILS),
     # systems
-    (("tensorflow==2.17.0",), {"os": "windows"}, LIMITED),  # there are wheels, which know no GPU
+    (("tensorflow==2.17.0",), {"os": "windows"}, LIMITED),  # wheels exist, but do not depend on the GPU
     (("tensorflow==2.17.0",), {"os": "windows", "gpu": "RTX 3090"}, FAILS),
     (("tensorflow==2.17.0",), {"os": "wsl", "driver": "551.61"}, WORKS),
     (("torch==2.11.0+cu130",), {"os": "windows", "driver": "551.61"}, FAILS),
     (("torch==2.11.0+cu130",), {"os": "windows", "driver": "581.15"}, WORKS),
     (("torch==2.7.1+cu126",), {"os": "wsl", "driver": "537.13"}, LIMITED),
-    # JAX is judged with the plugin that fits, unless one is named
+    # JAX is judged with the matching plugin, unless one is named
     (("jax==0.9.0",), {"driver": "550.54.15"}, WORKS),
     (("jax[cuda13]==0.9.0",), {"driver": "550.54.15"}, FAILS),
     (("jax==0.9.0",), {"driver": "470.256.02"}, FAILS),
@@ -88,13 +88,13 @@ TRUTHS = [
     (("flash-attn==2.8.3",), {"gpu": "T4"}, FAILS),
     (("torchvision==0.22.1", "torch==2.6.0"), {}, FAILS),
     (("xformers==0.0.30", "torch==2.7.0"), {}, WORKS),
-    # a branch as a subject is its newest release, as behind --driver
+    # a branch as a subject means its newest release, as with --driver
     (("driver==470",), {"gpu": "H100"}, FAILS),
     (("driver==590",), {"gpu": "GTX 1080"}, FAILS),
     (("driver==580",), {"gpu": "GTX 1080"}, WORKS),
     (("nvidia-driver==550", "torch==2.7.1"), {}, LIMITED),
     (("cuda==12.8", "driver==470"), {}, FAILS),
-    # what stands on what was given: the driver on the kernel, the GPU on the driver
+    # what depends on what was given: the driver on the kernel, the GPU on the driver
     (
         ("torch==2.11.0",),
         {"driver": "580", "gpu": "H100", "kernel": "6.8.0-50-generic", "kernel_module": "open"},
@@ -106,7 +106,7 @@ TRUTHS = [
     (("torch==2.11.0",), {"driver": "580", "gpu": "A100", "python": "3.12", "glibc": "2.35", "os": "linux"}, WORKS),
     (("RTX 4090",), {"driver": "550.54.15"}, WORKS),
     (("H100",), {"driver": "470.256.02"}, FAILS),
-    # a toolkit beside a build: wheels bring their own CUDA, ONNX Runtime takes the one that is there
+    # a toolkit beside a build: wheels bring their own CUDA, ONNX Runtime uses the installed one
     (("torch==2.7.1", "cuda==12.8"), {}, WORKS),
     (("torch==2.7.1", "cuda==11.8"), {}, LIMITED),
     (("onnxruntime-gpu==1.20.1", "cuda==12.6"), {}, WORKS),
@@ -131,16 +131,16 @@ TRUTHS = [
     (("vllm==0.9.2",), {"gpu": "H100", "driver": "570", "python": "3.12"}, WORKS),
     (("onnxruntime==1.20.1",), {"driver": "550.54.15", "python": "3.12"}, WORKS),
     (("torchvision==0.22.1", "torch==2.7.1"), {"gpu": "A100", "driver": "570"}, WORKS),
-    # another maker's GPU
+    # another vendor's GPU
     (("cuda==12.8",), {"gpu": "gfx1100"}, FAILS),
     (("vllm==0.9.2",), {"gpu": "MI300X"}, FAILS),
     (("driver==580.65.06",), {"gpu": "RX 7900 XTX"}, FAILS),
     (("gfx1100", "cuda==12.8"), {}, FAILS),
     (("rocm==6.1",), {"gpu": "H100"}, FAILS),
     (("torch==2.4.1+rocm6.1",), {"gpu": "gfx1100", "python": "3.12"}, WORKS),
-    # of what was given no row speaks
+    # no row is about any of what was given
     (("torchvision==0.22.1",), {"gpu": "Tesla K80"}, UNKNOWN),
-    (("bitsandbytes==0.45.0",), {"python": "3.7"}, WORKS),  # a wheel for any Python 3, which states no other
+    (("bitsandbytes==0.45.0",), {"python": "3.7"}, WORKS),  # a wheel for any Python 3, whose metadata states no limit
     (("flash-attn==2.8.3",), {"driver": "390.157"}, UNKNOWN),
     (("torch==2.7.1",), {"gcc": "13"}, UNKNOWN),
     (("vllm==0.9.2",), {"os": "windows"}, FAILS),
@@ -194,11 +194,11 @@ def test_a_driver_too_old_has_other_builds_as_alternatives() -> None:
     assert (
         "python -m pip install torch==2.11.0+cu126 --index-url https://download.pytorch.org/whl/cu126" in first.commands
     )
-    assert len(first.commands) == 1  # all that is to be typed: what would do as well is said beside it
+    assert len(first.commands) == 1  # everything there is to type: an alternative that works as well is named beside it
     assert "`uv pip install torch==2.11.0+cu126 --index-url" in first.steps
-    assert "conda" not in first.steps  # conda-forge has built 2.11.0 for CUDA 12.9 and 13.0 alone
+    assert "conda" not in first.steps  # conda-forge has built 2.11.0 only for CUDA 12.9 and 13.0
     compat = next(one for one in answer.alternatives if one.kind is Change.COMPAT)
-    assert "cuda-compat-13-0" in compat.change  # the images of CUDA 13.0 name 550 among its bases
+    assert "cuda-compat-13-0" in compat.change  # the CUDA 13.0 images list 550 among the branches that they accept
 
 
 def test_a_compat_package_is_for_data_centre_gpus_and_their_branches_alone() -> None:
@@ -300,7 +300,7 @@ def test_any_question_has_an_answer(name: str, version: str, **given: str | None
 
 
 def test_more_drivers_never_make_it_worse() -> None:
-    """A newer driver runs what an older one runs, as long as it runs the GPU."""
+    """A newer driver runs what an older one runs, as long as it supports the GPU."""
     rank = {WORKS: 2, LIMITED: 1, FAILS: 0}
     for subject in ("torch==2.11.0", "torch==2.7.1+cu128", "cuda-toolkit==12.4", "tensorflow==2.17.0", "vllm==0.9.2"):
         found = [verdict(subject, driver=str(one.last)) for one in drivers.branches(MATRIX) if one.last]

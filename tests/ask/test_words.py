@@ -1,4 +1,4 @@
-"""Questions as people type them: words without signs, whole sentences, and names that are misspelt."""
+"""Questions as people type them: words without punctuation, whole sentences, and misspelt names."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_words_are_read_as_people_mean_them(typed: tuple[str, ...], subjects: tu
     ],
 )
 def test_a_question_in_any_order_names_what_is_asked_about_first(typed: str, subjects: tuple[str, ...]) -> None:
-    """A GPU swallowed the words beside it, and a plan for the Python or the GPU was all that who named it first got."""
+    """A GPU's name swallowed the words after it, and naming the Python or the GPU first got a plan for that alone."""
     assert understood((typed,), MATRIX) == Asked(subjects=subjects)
     assert understood(tuple(typed.split()), MATRIX).subjects == subjects
 
@@ -91,7 +91,7 @@ def test_a_system_or_a_processor_among_the_words_is_given(typed: str, system: st
         ("a100 mig vllm", "mig", "vllm"),
     ],
 )
-def test_what_is_not_known_is_said_once_and_never_called_well(typed: str, strange: str, known: str) -> None:
+def test_what_is_not_known_is_said_once_and_never_called_fine(typed: str, strange: str, known: str) -> None:
     answer = why(typed)
     assert answer.subject == known
     assert answer.verdict is Compatibility.UNKNOWN
@@ -117,7 +117,7 @@ def test_a_rocm_is_judged_with_a_gpu_that_is_named() -> None:
     assert why("mi50 rocm 7.2").verdict is Compatibility.UNKNOWN
 
 
-def test_a_question_about_my_driver_is_asked_of_this_machine() -> None:
+def test_a_question_about_my_driver_is_answered_for_this_machine() -> None:
     asked = understood(("vllm for my driver",), MATRIX)
     assert (asked.subjects, asked.here) == (("vllm",), True)
     assert not understood(("torch 2.9 driver 550",), MATRIX).here
@@ -149,5 +149,5 @@ def test_the_version_behind_a_misspelt_name_is_its_own(
     assert f"Did you mean {meant}?" in " ".join(one.text for one in why(*typed).reasons)
 
 
-def test_words_of_which_none_is_known_are_refused() -> None:
+def test_unknown_words_are_refused() -> None:
     assert command("why", "a b c", "--driver", "550.54.15").returncode == 2

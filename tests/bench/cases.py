@@ -1,4 +1,4 @@
-"""Figures of an H200 with all that a verdict rests on, for tests to bend."""
+"""Measurements of an H200 with everything that a verdict rests on, for tests to change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def at(value: float) -> Span:
 
 
 def product(value: float = 800.0, held: float | None = 1980.0, **telemetry: object) -> Case:
-    """Return a matrix product in bf16 on an H200 at this clock, its other readings being those of a healthy card."""
+    """Return a bf16 matrix product on an H200 at this clock, its other readings being those of a healthy card."""
     known: dict[str, object] = {
         "clocks": Clocks(held=held, sm=at(1980.0)),
         "power": Power(watts=at(450.0), limit=700.0, default_limit=700.0),
@@ -43,7 +43,7 @@ def product(value: float = 800.0, held: float | None = 1980.0, **telemetry: obje
 
 
 def copy(value: float = 55.5, link: Link | None = None, **more: object) -> Case:
-    """Return a copy over a link of generation 5 with 16 lanes."""
+    """Return a copy over a generation 5 link with 16 lanes."""
     seen = link or WHOLE
     part = (seen.width or 16) / 16
     known = Case(
@@ -60,7 +60,7 @@ def copy(value: float = 55.5, link: Link | None = None, **more: object) -> Case:
 
 
 def memory(value: float = 4610.0, **telemetry: object) -> Case:
-    """Return a reading of the device memory at the clock that the telemetry says."""
+    """Return a measurement of the device memory at the clock that the telemetry reports."""
     known = replace(Telemetry(readings=12, clocks=Clocks(memory=at(3201.0))), **telemetry)  # type: ignore[arg-type]  # each test names real fields
     loaded = known.clocks.memory.median if known.clocks.memory else 3201.0
     return Case(
@@ -83,7 +83,7 @@ def pair(nvlink: NvLink | None) -> Case:
 
 
 def hops(*rows: tuple[int, int, int, int]) -> tuple[Hop, ...]:
-    """Return links from the GPU up: generation and lanes under load, and the most of both."""
+    """Return links from the GPU up: generation and lanes under load, and the maximum of both."""
     return tuple(
         Hop(address=f"0000:{16 + row:02x}:00.0", generation=now, width=lanes, max_generation=most, max_width=all_)
         for row, (now, lanes, most, all_) in enumerate(rows)

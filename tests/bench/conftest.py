@@ -1,4 +1,4 @@
-"""The stand-ins that whole runs of the bench need: a driver, a cuBLASLt and an NVML, compiled once a session."""
+"""The stand-ins that whole bench runs need: a driver, a cuBLASLt and an NVML, compiled once per session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the kernels that are compiled in a folder of the tests."""
+    """Keep compiled kernels in a folder that belongs to the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield

@@ -1,4 +1,4 @@
-"""Lines of the child as they were heard on an H200 on 2026-11-21, for tests to bend."""
+"""Lines that the child printed on an H200 on 2026-11-21, for tests to change."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ COUNTERS: dict[str, Any] = {
 
 
 def measured(name: str, amount: float, each: float, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any field
-    """Return what the child says of a benchmark whose every run took so long."""
+    """Return what the child prints for a benchmark whose every run took this long."""
     return {
         "id": name,
         "amount": amount,

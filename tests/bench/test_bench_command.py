@@ -1,4 +1,4 @@
-"""The command line of the bench on a stand-in driver: what is saved, compared and drawn, and the exit codes."""
+"""The bench's command line on a stand-in driver: what is saved, compared and plotted, and the exit codes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def measured(driver: Path, *arguments: str | Path) -> subprocess.CompletedProces
 
 
 def bent(path: Path, factor: float) -> Path:
-    """Return the same report as if every figure had been so many times what it was."""
+    """Return the same report with every measurement multiplied by this factor."""
     report = json.loads(path.read_text())
     for result in report["results"]:
         result["value"] *= factor
@@ -96,7 +96,7 @@ def test_a_saved_report_is_compared_with_and_a_regression_is_exit_code_1(driver:
         (("--tolerance", "-1"), "-1"),
     ],
 )
-def test_wrong_files_are_told_before_anything_is_measured(arguments: tuple[str, ...], says: str) -> None:
+def test_wrong_files_are_reported_before_anything_is_measured(arguments: tuple[str, ...], says: str) -> None:
     done = run("hbm.read", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
@@ -104,7 +104,7 @@ def test_wrong_files_are_told_before_anything_is_measured(arguments: tuple[str, 
 
 
 @pytest.mark.skipif(find_spec("cairosvg") is not None, reason="the library is here")
-def test_a_png_without_a_library_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+def test_a_png_without_a_library_is_reported_before_anything_is_measured(tmp_path: Path) -> None:
     done = run("hbm.read", "--plot", tmp_path / "x.png")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "pip install cairosvg" in done.stderr

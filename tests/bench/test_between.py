@@ -1,4 +1,4 @@
-"""What goes on between GPUs is compared with the links that there are, and a word is said of those that are down."""
+"""Traffic between GPUs is compared with the available links, and links that are down are mentioned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def limit(*ends: dict[str, Any], kind: str = "p2p.copy", **method: object) -> tu
 
 
 def figure(name: str, rate: float, *ends: dict[str, Any], gpus: tuple[int, ...] = (0, 1), **method: object) -> Result:
-    """Return the result of a benchmark of several GPUs whose child told this of their links."""
+    """Return the result of a multi-GPU benchmark whose child reported these links."""
     bench = replace(BENCHES[name], company=gpus[1:])
     seen = replace(SEEN, device=SEEN.devices[gpus[0]])
     said = lines.measured(name, rate, 1.0)
@@ -64,7 +64,7 @@ def test_links_that_go_straight_to_the_other_gpu_are_counted_alone() -> None:
 @pytest.mark.parametrize("ends", [(), (end(0, up=0, mb_s=0), end(1, up=0, mb_s=0)), (end(0),)])
 def test_without_links_it_is_that_of_pcie(ends: tuple[dict[str, Any], ...]) -> None:
     if len(ends) == 1:
-        ends = (end(0, straight=4), end(1, up=0, mb_s=0))  # links to someone else
+        ends = (end(0, straight=4), end(1, up=0, mb_s=0))  # links to another device
         ends[0]["straight"] = {"2": 4}
     assert limit(*ends) == ("p2p.pcie", pytest.approx(57.6, abs=0.05), pytest.approx(57.6, abs=0.05))
 
@@ -81,7 +81,7 @@ def test_a_sum_over_gpus_without_links_has_no_limit() -> None:
     assert limit(kind="nccl.sum", bytes=4 << 30) == ("nccl.sum", None, None)
 
 
-def test_a_sound_pair_is_well_and_says_where_its_limit_comes_from() -> None:
+def test_a_healthy_pair_is_ok_and_says_where_its_limit_comes_from() -> None:
     seen = figure("p2p.bandwidth", 396e9, end(0), end(1))
     assert (seen.verdict, seen.why, seen.gpus, seen.device) == (Mark.OK, (), (0, 1), 0)
     assert seen.ratio == pytest.approx(0.88, abs=1e-3)
@@ -108,7 +108,7 @@ def test_bridges_that_leave_links_free_are_no_fault() -> None:
     assert (seen.verdict, seen.why) == (Mark.OK, ())
 
 
-def test_refused_peer_access_is_told_and_judges_nothing() -> None:
+def test_refused_peer_access_is_reported_and_judges_nothing() -> None:
     seen = figure(
         "p2p.bandwidth", 20e9, end(0), end(1), refused="the driver does not let GPU 0 access the memory of GPU 1"
     )
@@ -152,13 +152,13 @@ def test_the_pair_that_is_far_below_the_others_is_the_outlier() -> None:
     assert why == "outlier among siblings: 63% of what its siblings reach (394.5 GB/s; GPUs 0>1, 1>0, 0>2)"
 
 
-def test_pairs_that_differ_a_little_or_have_another_way_are_no_outliers() -> None:
+def test_pairs_that_differ_a_little_or_have_another_way_are_not_outliers() -> None:
     alike = marked(row(0, 1, 395), row(1, 0, 370))
     other = marked(row(0, 1, 395), row(1, 0, 396), row(0, 2, 95, ceiling=100.0), row(2, 0, 96, ceiling=100.0))
     assert {mark for mark, _ in [*alike.values(), *other.values()]} == {Mark.OK}
 
 
-def test_copies_through_the_host_are_held_against_no_siblings() -> None:
+def test_copies_through_the_host_are_checked_against_no_siblings() -> None:
     refused = [replace(one, ceiling=None, method={"refused": "so"}) for one in (row(0, 1, 22), row(1, 0, 12))]
     assert {mark for mark, _ in marked(*refused).values()} == {Mark.OK}
 
@@ -197,4 +197,4 @@ def test_multicast_is_off_unless_the_user_has_set_it() -> None:
 
 def test_the_rule_of_a_case_without_a_child_s_word_is_that_of_its_telemetry() -> None:
     case: Case = replace(pair(None), method={"nvlinks": (end(0, up=0), end(1, up=0))})
-    assert links.nvlinks(case) is None  # no bridge: the way is another
+    assert links.nvlinks(case) is None  # no bridge: the path is a different one

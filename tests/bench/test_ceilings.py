@@ -1,4 +1,4 @@
-"""Limits computed from attributes, held to published figures of known cards."""
+"""Limits computed from attributes, compared with published figures of known cards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ H200 = Device(
 )
 
 
-# What bench-peers computed from the public clocks and widths: GB/s.
+# What bench-peers computed from the public clocks and bus widths: GB/s.
 @pytest.mark.parametrize(
     ("clock", "bits", "wanted"),
     [
@@ -70,7 +70,7 @@ def test_a_narrow_link_has_two_ceilings_and_an_unknown_payload_is_said() -> None
     assert "256 bytes (assumed" in ceiling.source
 
 
-def test_a_link_that_nobody_told_has_no_ceiling() -> None:
+def test_a_link_that_was_not_reported_has_no_ceiling() -> None:
     for link in (Link(), Link(generation=9, width=16), Link(generation=5)):
         ceiling = ceilings.pcie(link, 256, overhead=24)
         assert (ceiling.best, ceiling.held) == (None, None)
@@ -81,7 +81,7 @@ def test_a_link_that_nobody_told_has_no_ceiling() -> None:
 
 @pytest.mark.parametrize(("dtype", "wanted"), [("bf16", 989.4), ("fp16", 989.4), ("tf32", 494.7)])
 def test_products_on_an_h200_reach_the_datasheet_at_its_clock(dtype: str, wanted: float) -> None:
-    """The datasheet's tensor figures are at 1830 MHz, the card's highest clock is 1980."""
+    """The datasheet's tensor figures are for 1830 MHz; the card's highest clock is 1980."""
     architecture = Matrix().arch(ComputeCapability(9, 0))
     assert architecture
     ceiling = ceilings.compute(H200, architecture.rates_of("NVIDIA H200"), dtype, 1830.0)

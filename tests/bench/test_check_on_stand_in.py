@@ -1,4 +1,4 @@
-"""``gpustack check`` from end to end on a stand-in driver: it looks, measures, and judges the figures."""
+"""``gpustack check`` from end to end on a stand-in driver: it probes, measures, and judges the measurements."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check(at: Path, *folders: Path, python_path: str = "") -> dict[str, Any]:
 
 
 @standing_in
-def test_a_gpu_is_looked_at_and_measured_and_its_figures_are_held_against_the_policy(
+def test_a_gpu_is_probed_and_measured_and_its_figures_are_checked_against_the_policy(
     driver: Path, nvml: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "gpustack.toml").write_text(POLICY)

@@ -1,4 +1,4 @@
-"""A report beside an older one: what is better, worse or the same, what else differs, and which files are refused."""
+"""A report compared with an older one: what is better, worse or the same, what else differs, which are refused."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def test_another_gpu_driver_limit_or_kind_of_run_is_named(tmp_path: Path) -> Non
     )
 
 
-def test_the_same_machine_differs_in_nothing_and_a_redacted_uuid_is_no_other(tmp_path: Path) -> None:
+def test_the_same_machine_differs_in_nothing_and_a_redacted_uuid_is_not_another(tmp_path: Path) -> None:
     before = older(tmp_path, report(figure(1.0), devices=(replace(measurements.H200, uuid="uuid-1"),)))
     assert compare(report(figure(1.0)), before, 0.03).differences == ()
 
 
-def test_the_only_gpu_is_held_against_the_only_one_whatever_their_numbers(tmp_path: Path) -> None:
+def test_the_only_gpu_is_checked_against_the_only_one_whatever_their_numbers(tmp_path: Path) -> None:
     before = older(tmp_path, report(figure(4600.0)))
     third = replace(measurements.H200, index=3)
     seen = compare(report(figure(4600.0, device=3), devices=(third,)), before, 0.03)
@@ -131,7 +131,7 @@ def pair(first: int, second: int, value: float | None, verdict: Mark = Mark.OK) 
     return figure(value, "p2p.bandwidth", device=first, gpus=(first, second), verdict=verdict)
 
 
-def test_pairs_are_held_against_the_pairs_of_the_same_rank_whatever_their_numbers(tmp_path: Path) -> None:
+def test_pairs_are_checked_against_the_pairs_of_the_same_rank_whatever_their_numbers(tmp_path: Path) -> None:
     before = older(tmp_path, report(pair(0, 1, 390.0), pair(1, 0, 390.0), pair(1, 2, 390.0)))
     seen = compare(report(pair(2, 3, 390.0), pair(3, 2, 200.0), pair(3, 5, None, Mark.FAILED)), before, 0.03)
     assert outcomes(seen) == {

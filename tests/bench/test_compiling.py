@@ -1,4 +1,4 @@
-"""Kernels compiled at run time: which compiler is taken, what is kept, and what becomes of damage."""
+"""Kernels compiled at run time: which compiler is used, what is cached, and how a damaged cache is handled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpustack.bench.compiling import Code, Kernels, keep, read
 
 @pytest.fixture
 def toolkit(compile_library: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a toolkit with a stand-in compiler, the only one here, and one source with its shipped PTX."""
+    """Return a toolkit with a stand-in compiler, the only one found here, and one source with its shipped PTX."""
     (tmp_path / "toolkit/lib64").mkdir(parents=True)
     (tmp_path / "toolkit/lib64/libnvrtc.so.12").symlink_to(compile_library("libnvrtc_bench.c", "libnvrtc.so.12", "-w"))
     (tmp_path / "sources").mkdir()
@@ -27,7 +27,7 @@ def toolkit(compile_library: Callable[..., Path], tmp_path: Path, monkeypatch: p
 
 
 def made(toolkit: Path, *, major: int = 9, cuda: int = 12080, **environ: str) -> Code:
-    """Return the code of the source in a process of its own, so to speak: nothing is remembered but what is kept."""
+    """Return the code of the source as a new process would get it: nothing is remembered but the cache."""
     place = {"CUDA_HOME": str(toolkit), "XDG_CACHE_HOME": str(toolkit.parent / "cache"), **environ}
     return Kernels(capability=(major, 0), cuda=cuda, environ=place).code("one")
 
@@ -56,7 +56,7 @@ def test_another_source_architecture_or_compiler_is_another_entry(
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", b"\x00" * 200])
-def test_a_damaged_entry_is_made_anew(toolkit: Path, damage: bytes) -> None:
+def test_a_damaged_entry_is_recreated(toolkit: Path, damage: bytes) -> None:
     first = made(toolkit)
     (entry,) = (toolkit.parent / "cache/gpustack/kernels").iterdir()
     entry.write_bytes(damage or entry.read_bytes()[:-1])
@@ -67,7 +67,7 @@ def test_a_damaged_entry_is_made_anew(toolkit: Path, damage: bytes) -> None:
 
 
 def test_where_nothing_can_be_kept_it_is_compiled_every_time(toolkit: Path) -> None:
-    (toolkit.parent / "file").touch()  # no folder can be made below a file, not even by root
+    (toolkit.parent / "file").touch()  # no folder can be created below a file, not even by root
     for place in (str(toolkit.parent / "file"), "relative"):
         codes = [made(toolkit, XDG_CACHE_HOME=place, HOME="") for _ in range(2)]
         assert [code.compiled for code in codes] == [True, True]
@@ -86,7 +86,7 @@ def test_half_an_entry_is_never_seen(tmp_path: Path) -> None:
     assert read(entry) == b"code"
     entry.unlink()
     entry.mkdir()
-    keep(entry, b"code")  # a folder in its place cannot be replaced by a file
+    keep(entry, b"code")  # a folder at its path cannot be replaced by a file
     assert list(entry.parent.iterdir()) == [entry]
 
 
@@ -113,7 +113,7 @@ def test_a_source_that_the_compiler_refuses_is_taken_as_shipped(toolkit: Path) -
     assert code.how == "shipped PTX: NVRTC 12.0 refused the source (line 1: told to fail)"
 
 
-def test_a_compiler_that_cannot_be_loaded_is_passed_over(toolkit: Path) -> None:
+def test_a_compiler_that_cannot_be_loaded_is_skipped(toolkit: Path) -> None:
     wheel = toolkit.parent / "site/nvidia/cuda_nvrtc/lib"
     wheel.mkdir(parents=True)
     (wheel / "libnvrtc.so.12").write_text("no library")

@@ -1,4 +1,4 @@
-"""Every GPU of a node on the stand-in driver: all are measured, and a sick one costs the others nothing."""
+"""Every GPU of a node on the stand-in driver: all are measured, and a faulty one does not affect the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpustack.model.bench import BenchReport, Mark
 from tests.patience import in_time
 from tests.wide import WIDE, wide
 
-MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
+MEASURED = {Mark.OK, Mark.UNSTEADY}  # on a busy machine there may not be enough samples in the time
 OWN = ("hbm.copy", "pcie.d2h.pinned", "pcie.d2h.all")
 Run = Callable[..., BenchReport]
 pytestmark = [
@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture
 def run(driver: Path, nvml: Path, sums: str) -> Run:
-    """Return a function that measures on so many stand-in GPUs, told by FAKE_ variables what to do."""
+    """Return a function that measures on this many stand-in GPUs, controlled by FAKE_ variables."""
 
     def run_(
         count: int, *names: str, gpus: tuple[int, ...] | None = None, spare: bool = False, **fakes: str
@@ -66,7 +66,7 @@ def test_all_gpus_are_measured_by_default(count: int, run: Run) -> None:
 
 
 @pytest.mark.parametrize(("fault", "how"), [("719", "CUDA_ERROR_LAUNCH_FAILED"), ("segv", "was killed by SIGSEGV")])
-def test_a_card_that_is_lost_in_the_middle_costs_the_others_nothing(fault: str, how: str, run: Run) -> None:
+def test_a_card_that_is_lost_in_the_middle_does_not_affect_the_others(fault: str, how: str, run: Run) -> None:
     report = run(3, "hbm.copy", "hbm.write", FAKE_FAULT=f"cuMemcpyAsync@30={fault}", FAKE_SICK="2")
     failed = [one for one in report.results if one.verdict is Mark.FAILED]
     assert {one.device for one in failed} == {2}

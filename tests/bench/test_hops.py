@@ -1,4 +1,4 @@
-"""The links from a GPU up to the root, on folders laid out as the kernel lays them out."""
+"""The links from a GPU up to the root, in folders laid out as the kernel lays them out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GPU, BRIDGE, PORT = "0000:17:00.0", "0000:16:00.0", "0000:15:01.0"
 
 
 def lay(root: Path, **said: tuple[str, str, str, str]) -> None:
-    """Lay out a GPU behind a switch behind a root port; each says speed and width, and the most of both."""
+    """Create a GPU behind a switch behind a root port; each has a speed and a width, and the maximum of both."""
     folder = root / "devices/pci0000:15"
     for name, rows in (("port", PORT), ("bridge", BRIDGE), ("gpu", GPU)):
         folder /= rows
@@ -22,7 +22,7 @@ def lay(root: Path, **said: tuple[str, str, str, str]) -> None:
     (root / "bus/pci/devices" / GPU).symlink_to(folder)
 
 
-def test_every_link_from_the_gpu_to_the_root_is_told(tmp_path: Path) -> None:
+def test_every_link_from_the_gpu_to_the_root_is_reported(tmp_path: Path) -> None:
     whole, narrow = ("32.0 GT/s PCIe", "16"), ("16.0 GT/s PCIe", "8")
     lay(tmp_path, gpu=(*whole, *whole), bridge=(*narrow, *whole), port=("2.5 GT/s PCIe", "1", *whole))
     assert routes.look(routes.chain(GPU, str(tmp_path))) == [
@@ -45,7 +45,7 @@ def test_a_device_that_the_kernel_does_not_know_has_no_links(tmp_path: Path) -> 
 
 
 def test_a_busy_gpu_is_given_time_to_come_to_rest() -> None:
-    """What NVML calls busy is a mean over up to a second: NVIDIA/DCGM#272 failed on the end of its own last test."""
+    """NVML's utilisation is an average over up to a second: NVIDIA/DCGM#272 failed because of its own previous test."""
     told, waited = iter([80, 45, 12, 3, 0]), list[float]()
     assert settled(lambda: next(told), waited.append) == 3
     assert len(waited) == 3

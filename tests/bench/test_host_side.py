@@ -1,4 +1,4 @@
-"""The host's side on a stand-in driver: both directions at once, memory that is not pinned, launches, allocations."""
+"""The host side on a stand-in driver: both directions at once, unpinned memory, launches, allocations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpustack.bench.timing import Timer
 
-MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
+MEASURED = {Mark.OK, Mark.UNSTEADY}  # on a busy machine there may not be enough samples in the time
 pytestmark = pytest.mark.skipif(
     find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
 )
@@ -35,7 +35,7 @@ def measured(driver: Path, *names: str, **fakes: str) -> dict[str, Result]:
 def test_the_pieces_of_both_directions_add_up(driver: Path) -> None:
     result = measured(driver, "pcie.bidir.pinned")["pcie.bidir.pinned"]
     assert result.verdict in MEASURED, result
-    assert result.value == pytest.approx(55.5, rel=1e-3)  # one copy engine here: both share what one would have
+    assert result.value == pytest.approx(55.5, rel=1e-3)  # both directions share one copy engine here
     assert result.method["h2d_gb_s"] == result.method["d2h_gb_s"] == pytest.approx(27.75, rel=0.01)
 
 
@@ -48,7 +48,7 @@ def test_memory_that_is_not_pinned_has_no_gate_and_no_limit_but_a_processor(driv
         assert "NUMA" in str(result.method["numa"])
 
 
-def test_times_are_told_in_their_units_and_judged_against_nothing(driver: Path) -> None:
+def test_times_are_reported_in_their_units_and_judged_against_nothing(driver: Path) -> None:
     seen = measured(driver, "pcie.latency", "launch.*", "alloc.*")
     assert {result.verdict for result in seen.values()} <= MEASURED, seen
     assert seen["pcie.latency"].value == pytest.approx(1128, rel=1e-3)
@@ -58,7 +58,7 @@ def test_times_are_told_in_their_units_and_judged_against_nothing(driver: Path) 
     assert all(result.ceiling is None and result.lower_is_better for result in seen.values())
 
 
-def test_what_python_and_the_gpu_take_is_told_beside_a_launch(driver: Path) -> None:
+def test_what_python_and_the_gpu_take_is_reported_beside_a_launch(driver: Path) -> None:
     method = measured(driver, "launch.kernel")["launch.kernel"].method
     assert method["gpu_us"] == pytest.approx(2.4, rel=1e-3)
     assert isinstance(method["python_us"], float)
@@ -66,7 +66,7 @@ def test_what_python_and_the_gpu_take_is_told_beside_a_launch(driver: Path) -> N
 
 
 class Counted(Calls):
-    """Calls that are only counted, and for each of which Python takes a fifth of a microsecond."""
+    """Calls that are only counted, and that each take Python a fifth of a microsecond."""
 
     made = 0
 
@@ -78,7 +78,7 @@ class Counted(Calls):
 
 
 class Clock:
-    """A timer on which a burst takes five microseconds, and one more for each call; its gate holds."""
+    """A timer on which a burst takes five microseconds, plus one for each call; its gate holds."""
 
     gated = True
 
@@ -135,7 +135,7 @@ def test_a_wrong_result_is_a_failure_and_no_figure(driver: Path, name: str, wron
         ("alloc.async", "cuMemAllocAsync@20=801"),
     ],
 )
-def test_a_refused_call_is_told_by_its_name(driver: Path, name: str, fault: str) -> None:
+def test_a_refused_call_is_reported_by_name(driver: Path, name: str, fault: str) -> None:
     result = measured(driver, name, FAKE_FAULT=fault)[name]
     assert result.verdict is Mark.FAILED
     assert fault.partition("@")[0].partition("=")[0] in result.why[0]

@@ -1,4 +1,4 @@
-"""Children that say all, die, hang, or talk nonsense: the parent hears what there is, and leaves on time."""
+"""Children that finish, die, hang, or print nonsense: the parent reads what there is, and finishes on time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def say(kind, what=None):
 
 
 class Scripted(Door):
-    """A door behind which a script runs instead of the child, one after the other where there are several."""
+    """A subprocess starter that runs scripts instead of the child, one after the other if there are several."""
 
     def __init__(self, *scripts: str) -> None:
         self.scripts = list(scripts)
@@ -72,7 +72,7 @@ def test_what_is_said_is_heard_until_it_is_done() -> None:
         ("exec('while True: os.write(1, b\"x\" * 65536)')", "printed a line of over 4 MiB"),
     ],
 )
-def test_every_other_end_is_told(script: str, how: str) -> None:
+def test_every_other_end_is_reported(script: str, how: str) -> None:
     last = heard(script)[-1]
     assert last.kind == "died"
     assert last.what.startswith(how)
@@ -93,7 +93,7 @@ def test_a_child_that_talks_on_is_ended_at_the_deadline() -> None:
 
 
 class Powerless(Scripted):
-    """A door that cannot end a child, as the kernel cannot while a process sleeps in a driver."""
+    """A subprocess starter that cannot kill a child, as the kernel cannot while a process sleeps in a driver."""
 
     def start(
         self, argv: Sequence[str], environ: Mapping[str, str], stdin: int | None = None

@@ -1,4 +1,4 @@
-"""The benchmarks of memory and caches, and the probe, in whole runs on the stand-in driver."""
+"""The memory and cache benchmarks, and the probe, in whole runs on the stand-in driver."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_was_run_is_said_compiled_or_shipped(driver: Path) -> None:
     own = measured(driver, "hbm.read", FAKE_MEMORY="1000000")["hbm.read"]
     refused = measured(driver, "hbm.read", FAKE_CUBIN="refused", FAKE_MEMORY="1000000")["hbm.read"]
     assert refused.verdict in MEASURED
-    if str(own.method["kernels"]).startswith("compiled for sm_90a by NVRTC"):  # there is a compiler here
+    if str(own.method["kernels"]).startswith("compiled for sm_90a by NVRTC"):  # a compiler is available here
         assert "shipped PTX: the driver refused what was compiled for sm_90a" in str(refused.method["kernels"])
 
 

@@ -1,4 +1,4 @@
-"""Several runs of the suite, and several GPUs of one kind: what becomes of their figures."""
+"""Several runs of the suite, and several GPUs of one model: how their measurements are combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which processors and which memory a measurement gets, by a told sysfs; what cannot be had is told, never raised."""
+"""Which processors and memory a measurement uses, from a fake sysfs; what is unavailable is reported, not raised."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
 
 @pytest.fixture
 def sysfs(tmp_path: Path) -> Callable[[str, str], str]:
-    """Return a function that writes the node of the GPU and the processors of node 1."""
+    """Return a function that writes the GPU's node and the processors of node 1."""
 
     def write(node: str, cpus: str) -> str:
         card, folder = tmp_path / "bus/pci/devices" / PCI, tmp_path / "devices/system/node/node1"
@@ -33,7 +33,7 @@ def sysfs(tmp_path: Path) -> Callable[[str, str], str]:
 
 
 class Memory:
-    """A memory policy that remembers what was asked, or refuses."""
+    """A memory policy that remembers what was requested, or refuses."""
 
     def __init__(self, refusal: str | None = None) -> None:
         self.asked: list[int | None] = []
@@ -112,7 +112,7 @@ def test_the_kernel_takes_our_policy_or_says_why_not() -> None:
         prefer_node(None)
     except RefusedError as error:
         said = str(error)
-    assert said != os.strerror(22)  # an invalid argument would be our fault, and no refusal
+    assert said != os.strerror(22)  # an invalid argument would be our bug, not a refusal
 
 
 def test_a_node_that_is_not_there_is_refused_by_the_kernel_or_by_us() -> None:

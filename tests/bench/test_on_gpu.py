@@ -1,4 +1,4 @@
-"""The benchmarks on a real GPU: figures in ranges, not numbers."""
+"""The benchmarks on a real GPU: values within ranges, not exact numbers."""
 
 from __future__ import annotations
 

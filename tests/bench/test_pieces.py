@@ -1,4 +1,4 @@
-"""The small rooms of the bench: which benchmarks there are, libraries, payloads, progress, and the shipped PTX."""
+"""The small modules of the bench: the list of benchmarks, libraries, payloads, progress, and the shipped PTX."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_names_and_patterns_choose_in_the_order_of_the_list() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "BENCHES = 3", "import nothing_of_this_name", "BENCHES = {'a': {}}", "x ="])
-def test_a_damaged_benchmark_is_ours_to_mend(text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_benchmark_is_our_bug(text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if text is not None:
         (tmp_path / "pcie.py").write_text(text)
     monkeypatch.setattr(assets, "MICROBENCH", tmp_path)
@@ -97,8 +97,8 @@ def test_the_shipped_ptx_is_made_of_the_shipped_sources() -> None:
     for source in kernels.sources():
         text = source.with_suffix(".ptx").read_text("utf-8")
         assert kernels.origin(text) == kernels.expected(source)
-        oldest = 80 if source.name == "probe.cu" else 60  # before Ampere there is no such product
-        assert f"\n.version 8.0\n.target sm_{oldest}\n" in text  # what a driver of branch 525 can read
+        oldest = 80 if source.name == "probe.cu" else 60  # there is no such product before Ampere
+        assert f"\n.version 8.0\n.target sm_{oldest}\n" in text  # what a branch 525 driver can read
 
 
 def test_the_shipped_ptx_is_what_the_compiler_makes() -> None:
@@ -106,7 +106,7 @@ def test_the_shipped_ptx_is_what_the_compiler_makes() -> None:
         nvrtc = kernels.find()
     except NothingSeenError:
         leave_out(f"NVRTC 12.0 is not installed: {kernels.REMEDY}")
-    with ThreadPoolExecutor(1) as apart:  # NVRTC leaves the thread that called it with the locale C
+    with ThreadPoolExecutor(1) as apart:  # NVRTC leaves the calling thread in the C locale
         made = [apart.submit(kernels.build, source, nvrtc).result() for source in kernels.sources()]
         refused = apart.submit(nvrtc.ptx, "__global__ void f() { nonsense }", "nonsense.cu", ()).exception()
     assert made == [source.with_suffix(".ptx").read_text("utf-8") for source in kernels.sources()]
@@ -139,7 +139,7 @@ def test_new_ptx_is_written_beside_its_source(stand_in: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(("source", "says"), [("#error", "line 1: told to fail"), ("", "NVRTC answered 3")])
-def test_what_the_compiler_refuses_is_ours_to_mend(stand_in: Path, source: str, says: str) -> None:
+def test_what_the_compiler_refuses_is_our_bug(stand_in: Path, source: str, says: str) -> None:
     (stand_in / "bad.cu").write_text(source)
     with pytest.raises(BrokenError, match=says):
         kernels.main()
@@ -187,7 +187,7 @@ def test_the_payload_is_read_from_the_configuration(space: bytes, wanted: int | 
     assert numa.payload("0000:00:06.0", str(tmp_path)) == wanted
 
 
-def test_a_payload_that_nobody_shows_is_unknown(tmp_path: Path) -> None:
+def test_a_payload_that_is_not_shown_is_unknown(tmp_path: Path) -> None:
     assert numa.payload("0000:00:06.0", str(tmp_path)) is None
 
 
@@ -247,14 +247,14 @@ def test_a_terminal_gets_a_line_that_moves() -> None:
         shown.finished(RESULT, 1, 2)
         shown.close()
         text = ""
-        while text.count(progress.ERASE) < 4:  # what a terminal gets is handed over piece by piece
+        while text.count(progress.ERASE) < 4:  # a terminal receives its output piece by piece
             text += seen.read(4096).decode()
     assert f"{'#' * 6}{'-' * 18} [1/2] hbm.read, about 0 s left" in text
     assert "[1/2] hbm.read 3000 GB/s" in text
     assert text.endswith(progress.ERASE)
 
 
-def test_silence_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_progress_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     shown: progress.Progress = progress.Progress()
     shown.started("hbm.read", 1, 1)
     shown.moved(0.1)

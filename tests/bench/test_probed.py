@@ -1,4 +1,4 @@
-"""The probe of the tensor cores beside the rows: sound parts raise no alarm, cut ones are believed."""
+"""The tensor core probe beside the rows: full parts raise no alarm, and reduced ones are believed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def said(rate: float, instruction: str = "mma", dtype: str = "bf16") -> dict[str
         pytest.param((8, 9), "NVIDIA GeForce RTX 4090", said(510.0), id="half the rate, as its row says"),
     ],
 )
-def test_a_sound_part_raises_no_alarm(capability: tuple[int, int], product: str, probe: dict[str, Any]) -> None:
+def test_a_healthy_part_raises_no_alarm(capability: tuple[int, int], product: str, probe: dict[str, Any]) -> None:
     known = architecture(*capability)
     (dtype,) = probe
     part = suite.part(dtype, product, probe, known)
@@ -64,7 +64,7 @@ def test_a_part_of_another_rate_is_believed(
     assert says in part.doubt
 
 
-def test_where_nothing_can_be_compared_the_row_stands() -> None:
+def test_where_nothing_can_be_compared_the_row_applies() -> None:
     hopper = architecture(9, 0)
     assert suite.part("bf16", "NVIDIA H200", {}, hopper) is None
     assert suite.part("bf16", "NVIDIA H200", said(9.0), None) is None
@@ -73,13 +73,13 @@ def test_where_nothing_can_be_compared_the_row_stands() -> None:
 
 
 def measured(rate: float, tera: float) -> Result:
-    """Return what becomes of so many TFLOP/s at the highest clock where the probe gave this rate."""
+    """Return the judgement of this many TFLOP/s at the highest clock where the probe measured this rate."""
     (bench,) = suite.chosen(["gemm.bf16"])
     line = lines.measured("gemm.bf16", tera * 1e12, 1.0, probed=said(rate, "wgmma"))
     return results.measured(line, bench, results.opened(lines.OPENED, 0), architecture(9, 0))
 
 
-def test_a_cut_part_is_held_against_what_it_can_do() -> None:
+def test_a_cut_part_is_checked_against_what_it_can_do() -> None:
     whole, cut, lame = measured(4077.0, 250.0), measured(1024.0, 250.0), measured(1024.0, 60.0)
     assert [whole.verdict, cut.verdict, lame.verdict] == [Mark.LOW, Mark.OK, Mark.LOW]
     assert whole.ceiling == pytest.approx(1070.5, abs=0.1)

@@ -1,4 +1,4 @@
-"""Each rule on why a figure is as it is: where it speaks, with its evidence, and where it is silent."""
+"""Each rule on why a measurement is low: where it applies, with its evidence, and where it does not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("case", [product(990.0), copy(), memory(), pair(NvLink(total=18, active=18, errors=0))])
-def test_all_are_silent_on_a_sound_card(case: Case) -> None:
+def test_all_are_silent_on_a_healthy_card(case: Case) -> None:
     assert [rule.__name__ for rule in RULES if rule(case)] == []
 
 
@@ -43,7 +43,7 @@ def test_a_part_that_was_cut_is_named_with_what_the_probe_gave() -> None:
     assert reasons.cut(replace(product(), part=Part(rate=4096.0, source="probe"))) is None
 
 
-def test_a_lesser_first_choice_of_the_library_is_told_with_both() -> None:
+def test_a_lesser_first_choice_of_the_library_is_reported_with_both() -> None:
     tried: dict[str, JsonValue] = {
         "8448 x 4096 x 8192, heuristic 1": 7.0e14,
         "8448 x 4096 x 8192, heuristic 3": 8.0e14,
@@ -86,7 +86,7 @@ def test_the_power_bit_at_full_clock_says_nothing() -> None:
     assert (burst.text, burst.weight) == ("power-bound: 1569 of 1980 MHz held", Weight.EXPLAINS)
 
 
-def test_heat_is_told_as_far_as_it_is_known() -> None:
+def test_heat_is_reported_as_far_as_it_is_known() -> None:
     hot = Temperature(gpu=at(88.0), memory=at(97.0), slowdown=89.0)
     seen = links.thermal(product(held=1050.0, throttle=Throttle(mask=0x40), temperature=hot))
     assert seen
@@ -124,7 +124,7 @@ def test_a_low_clock_without_a_reason_may_be_locked() -> None:
 
 
 def test_a_clock_that_falls_under_load_alone_is_power_management() -> None:
-    """Seen on an H200, 2026-11-21: bursts of tf32 held 1642 MHz, NVML read 1980 and no reason."""
+    """Seen on an H200, 2026-11-21: bursts of tf32 held 1642 MHz, while NVML read 1980 and no throttle reason."""
     case = product(820.0, held=1642.0)
     seen = links.power(case)
     assert seen
@@ -158,7 +158,7 @@ def test_a_slow_link_is_a_fault_under_load_alone() -> None:
     assert slow.text == "PCIe 1.0 x16 under load, 5.0 x16 is possible"
     assert links.link(copy(link=Link())) is None
     idle = Link(generation=1, width=16, max_generation=5, max_width=16)
-    assert links.link(memory(link=idle)) is None  # nothing is copied there, so the link rests
+    assert links.link(memory(link=idle)) is None  # nothing is copied there, so the link idles
 
 
 def test_the_bridge_at_which_lanes_are_lost_is_named() -> None:
@@ -182,7 +182,7 @@ def test_a_link_above_the_gpus_own_is_named_where_it_holds_it_back() -> None:
     assert links.link(copy(link=resting)) is None
 
 
-def test_a_slot_with_fewer_lanes_than_the_gpu_is_no_fault() -> None:
+def test_a_slot_with_fewer_lanes_than_the_gpu_is_not_a_fault() -> None:
     small = Link(generation=5, width=8, max_generation=5, max_width=8, hops=hops((5, 8, 5, 16), (5, 8, 5, 8)))
     seen = links.slot(copy(27.5, small))
     assert seen
@@ -192,7 +192,7 @@ def test_a_slot_with_fewer_lanes_than_the_gpu_is_no_fault() -> None:
     assert links.slot(copy(link=untold)) is links.link(copy(link=untold)) is None  # as in a virtual machine
 
 
-def test_small_payloads_are_told_with_what_they_cost() -> None:
+def test_small_payloads_are_reported_with_what_they_cost() -> None:
     seen = links.payload(copy(link=replace(WHOLE, payload=128)))
     assert seen
     assert seen.text == "payloads of 128 bytes: 84% of the link carries data, with 256 bytes it is 91%"
@@ -208,7 +208,7 @@ def test_replays_are_worth_a_word() -> None:
     assert links.replays(copy(link=Link())) is None
 
 
-def test_a_far_processor_is_told_where_it_makes_a_difference() -> None:
+def test_a_far_processor_is_reported_where_it_makes_a_difference() -> None:
     seen = links.numa(replace(copy(), method={"far_node": 40.0}))
     assert seen
     assert seen.text == "from the far NUMA node 40 GB/s, 72% of the near one"
@@ -217,11 +217,11 @@ def test_a_far_processor_is_told_where_it_makes_a_difference() -> None:
     refused = links.numa(replace(copy(30.0), method=loose))
     assert refused
     assert "refused" in refused.text
-    assert links.numa(replace(copy(), method=loose)) is None  # the figure is good all the same
+    assert links.numa(replace(copy(), method=loose)) is None  # the measurement is good anyway
     assert links.numa(replace(copy(30.0), method={"numa": "NUMA: node 0, 8 of 16 processors"})) is None
 
 
-def test_links_between_gpus_that_are_down_or_err_are_told() -> None:
+def test_links_between_gpus_that_are_down_or_err_are_reported() -> None:
     down = links.nvlinks(pair(NvLink(total=18, active=16)))
     assert down
     assert (down.text, down.weight) == ("16 of 18 NVLinks are up", Weight.FAULT)
@@ -232,7 +232,7 @@ def test_links_between_gpus_that_are_down_or_err_are_told() -> None:
     assert links.nvlinks(memory(nvlink=NvLink(total=18, active=16))) is None
 
 
-def test_memory_errors_are_told_by_their_kind() -> None:
+def test_memory_errors_are_reported_by_their_kind() -> None:
     corrected = reasons.errors(memory(ecc=Ecc(corrected=3, uncorrected=0)))
     assert corrected
     assert (corrected.text, corrected.weight) == ("3 corrected memory errors during the measurement", Weight.NOTE)
@@ -242,7 +242,7 @@ def test_memory_errors_are_told_by_their_kind() -> None:
     assert reasons.errors(memory(ecc=Ecc(corrected=0, uncorrected=0))) is None
 
 
-def test_a_row_that_waits_for_a_reset_is_told_where_memory_is_measured() -> None:
+def test_a_row_that_waits_for_a_reset_is_reported_where_memory_is_measured() -> None:
     seen = reasons.remapped(memory(remap_pending=True))
     assert seen
     assert seen.advice
@@ -275,7 +275,7 @@ def test_a_process_that_takes_a_twentieth_of_the_card_is_at_work(percent: float,
     assert seen.weight is weight
 
 
-def test_many_processes_are_counted_and_a_busy_gpu_without_any_is_told() -> None:
+def test_many_processes_are_counted_and_a_busy_gpu_without_any_is_reported() -> None:
     many = reasons.shared(memory(processes=("1 a", "2 b", "3 c", "4 d", "5 e"), busy_percent=88.0))
     assert many
     assert many.text == "also computing on this GPU: 1 a, 2 b, 3 c and 2 more; it was 88 % busy before we began"
@@ -283,7 +283,7 @@ def test_many_processes_are_counted_and_a_busy_gpu_without_any_is_told() -> None
     assert nobody
     assert nobody.text == "the GPU was 88 % busy before we began, and no process is visible"
     assert reasons.shared(memory(busy_percent=3.0)) is None
-    assert reasons.shared(memory(busy_percent=88.0, others_percent=0.0)) is None  # it has come to rest since
+    assert reasons.shared(memory(busy_percent=88.0, others_percent=0.0)) is None  # it has become idle since
 
 
 def test_a_slice_of_a_card_has_other_limits() -> None:
@@ -296,7 +296,7 @@ def test_a_slice_of_a_card_has_other_limits() -> None:
     assert reasons.sliced(replace(memory(), telemetry=Telemetry())) is None
 
 
-def test_a_gate_that_gave_up_is_told_where_the_figure_is_bad() -> None:
+def test_a_gate_that_gave_up_is_reported_where_the_figure_is_bad() -> None:
     bad = replace(memory(3000.0), method={"gate": "gave up", "gated": False})
     seen = reasons.ungated(bad)
     assert seen

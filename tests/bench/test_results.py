@@ -1,4 +1,4 @@
-"""The child's lines become results, and whatever is no such line becomes a failed one."""
+"""The child's lines become results, and any other line becomes a failed one."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_telemetry_is_summed_up_over_the_window() -> None:
 
 
 def test_a_long_product_is_called_power_bound_with_its_clock_and_watts() -> None:
-    """As an H200 does under a bf16 product without rest: the burst is over before NVML sees the power."""
+    """As an H200 behaves under a bf16 product without pauses: the burst is over before NVML sees the power."""
     full = {**lines.READING, "sm": 1410, "mask": 0x4, "watts": 699.0}
     held = {
         "asked": 5.0,
@@ -93,7 +93,7 @@ def test_a_long_product_is_called_power_bound_with_its_clock_and_watts() -> None
     assert seen.verdict is Mark.OK
 
 
-def test_links_are_told_at_their_best_and_others_as_they_were_at_either_end() -> None:
+def test_links_are_reported_at_their_best_and_others_as_they_were_at_either_end() -> None:
     idle, busy = ["0000:06:00.0", 1, 16, 5, 16], ["0000:06:00.0", 5, 16, 5, 16]
     bridge = ["0000:05:00.0", None, None, 5, 16]
     rows = [{**lines.READING, "hops": [idle, bridge]}, {**lines.READING, "hops": None, "state": 0}]
@@ -112,7 +112,7 @@ def test_links_are_told_at_their_best_and_others_as_they_were_at_either_end() ->
     assert (seen.nvlink, seen.performance_state) == (NvLink(total=18, active=17, errors=2), 2)
 
 
-def test_without_nvml_the_figure_stands_and_says_so() -> None:
+def test_without_nvml_the_figure_remains_and_says_so() -> None:
     blind = dict.fromkeys(lines.READING) | {"at": 1.0}
     none = {"replays": None, "corrected": None, "uncorrected": None, "events": {"4": None}}
     seen = readings.summed(
@@ -160,7 +160,7 @@ def test_an_opened_gpu_is_one_or_one_of_the_errors_that_are_told(bent: Any) -> N
         return
 
 
-def test_what_was_opened_is_told_of_every_gpu_and_more_of_ours() -> None:
+def test_what_was_opened_is_reported_for_every_gpu_and_more_of_ours() -> None:
     two = {**lines.OPENED, "devices": [lines.DEVICE, {**lines.DEVICE, "index": 1}], "others": ["7 python"]}
     seen = results.opened(two, 1)
     assert [device.driver for device in seen.devices] == [None, "580.159.04"]

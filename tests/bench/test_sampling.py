@@ -1,4 +1,4 @@
-"""How long sampling goes on: until the median is known finely, or the time is out."""
+"""How long sampling continues: until the median is precise enough, or the time is up."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def taken(seconds: list[float], plan: Plan) -> list[float]:
-    """Return the samples that are taken of work whose trains take these seconds, over and over."""
+    """Return the samples taken of work whose trains take these seconds, repeatedly."""
     trains = cycle(seconds)
     return gather(lambda: Train(next(trains), None), 1, plan, lambda _: None).seconds
 
 
-def test_what_agrees_at_once_is_sampled_no_oftener_than_asked() -> None:
+def test_what_agrees_at_once_is_sampled_no_more_often_than_requested() -> None:
     assert len(taken([1.0, 1.0001, 0.9999], Plan(budget=60.0, least=12))) == 12
 
 
@@ -51,7 +51,7 @@ def test_what_drifts_is_sampled_until_the_most() -> None:
 
 @dataclass
 class Hall:
-    """A card that slows down as it works on, and the time there: it passes only while the card works."""
+    """A card that slows down as it works, and its clock: time passes only while the card works."""
 
     now: float = 100.0
 
@@ -75,7 +75,7 @@ class Hall:
 
 def test_work_without_rest_never_sleeps_and_tells_of_its_last_half(monkeypatch: pytest.MonkeyPatch) -> None:
     hall = Hall()
-    monkeypatch.setattr(timing, "time", hall)  # it has no sleep
+    monkeypatch.setattr(timing, "time", hall)  # it never sleeps
     parts: list[float] = []
     said = timing.hold(cast("Job", hall), 4.0, cast("Timer", hall), cast("Telemetry", hall), parts.append)
     assert set(said["seconds"]) == {0.0125}

@@ -1,4 +1,4 @@
-"""Runs with children that die on the way: what was measured is kept, the rest goes on, and the end comes."""
+"""Runs whose children die part-way: what was measured is kept, the rest continues, and the run ends."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_all_is_well() -> None:
     assert report.taken.endswith("+00:00")
 
 
-def test_a_crash_costs_its_own_benchmark() -> None:
+def test_a_crash_fails_only_its_own_benchmark() -> None:
     crash = OPEN + done("pcie.h2d.pinned", PCIE) + "say('at', 'pcie.d2h.pinned'); os.kill(os.getpid(), signal.SIGSEGV)"
     report = run(crash, OPEN + done("hbm.read", READ) + "say('done')")
     assert marks(report) == {"pcie.h2d.pinned": Mark.OK, "pcie.d2h.pinned": Mark.FAILED, "hbm.read": Mark.OK}
@@ -89,7 +89,7 @@ def test_what_is_skipped_says_what_would_bring_it() -> None:
 
 
 @pytest.mark.parametrize("end", ["", "say('done')", "say('part', 'x'); sys.exit(1)"])
-def test_children_that_answer_nothing_do_not_go_on_for_ever(end: str) -> None:
+def test_children_that_answer_nothing_do_not_go_on_forever(end: str) -> None:
     report = run(OPEN + end)
     assert set(marks(report).values()) == {Mark.FAILED}
     assert len(report.results) == 3
@@ -147,7 +147,7 @@ def test_a_gpu_that_is_not_there_is_wrong_usage() -> None:
         run("say('nothing', {'reason': 'x', 'remedy': 'y', 'count': 2})", gpus=(0, 7))
 
 
-# Each child comes to the meeting, and goes on only when the other is there too; the door lets one in at a time.
+# Each child waits at a rendezvous until the other arrives; the starter lets one in at a time.
 MEETING = """
 me, folder = str(asked["gpu"]), {folder!r}
 open(os.path.join(folder, me), "w").close()
@@ -210,7 +210,7 @@ def test_a_child_that_cannot_be_started_is_nothing_seen(monkeypatch: pytest.Monk
 
 
 class Interrupting(Lines):
-    """A progress in which the user presses Ctrl-C when the second benchmark begins."""
+    """A progress display in which the user presses Ctrl-C when the second benchmark begins."""
 
     def started(self, bench: str, number: int, of: int) -> None:
         if (number, of, bench) == (2, 3, "pcie.d2h.pinned"):

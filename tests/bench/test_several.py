@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 NAMES = ("p2p.*", "nccl.*")
 LITTLE = "4000000"
-MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
+MEASURED = {Mark.OK, Mark.UNSTEADY}  # on a busy machine there may not be enough samples in the time
 pytestmark = [
-    pytest.mark.timeout(240),  # above that of a run: nothing here is measured by how long it takes
+    pytest.mark.timeout(240),  # longer than a run takes: nothing here is judged by its duration
     pytest.mark.skipif(
         find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
     ),
@@ -37,7 +37,7 @@ pytestmark = [
 
 @pytest.fixture
 def run(driver: Path, nvml: Path, sums: str) -> Run:
-    """Return a function that measures on two stand-in GPUs, told by FAKE_ variables what to do."""
+    """Return a function that measures on two stand-in GPUs, controlled by FAKE_ variables."""
 
     def run_(*names: str, gpus: tuple[int, ...] | None = None, nccl: str | None = sums, **fakes: str) -> BenchReport:
         paths = ":".join([str(driver), str(nvml), os.environ.get("LD_LIBRARY_PATH", "")])
@@ -140,7 +140,7 @@ def test_the_slower_direction_is_the_outlier(run: Run) -> None:
     assert seen["p2p.bandwidth 0>1"].verdict in MEASURED
 
 
-def test_a_link_that_is_down_is_told_for_the_pair(run: Run) -> None:
+def test_a_link_that_is_down_is_reported_for_the_pair(run: Run) -> None:
     seen = by_name(run("p2p.bandwidth", NVML_FAKE_DOWN="3"))["p2p.bandwidth 0>1"]
     assert seen.ceiling_held == pytest.approx(425.0, rel=1e-4)
     said = "NVLink links down: 17 of 18 NVLinks of GPU 0, 17 of 18 NVLinks of GPU 1 are up"
@@ -182,7 +182,7 @@ def test_without_nccl_it_is_skipped_with_what_brings_one(run: Run, cuda: str, nc
     assert "cannot be loaded" in result.why[0]
 
 
-def test_a_crash_in_a_pair_costs_that_pair_alone(run: Run) -> None:
+def test_a_crash_in_a_pair_fails_only_that_pair(run: Run) -> None:
     seen = by_name(run("p2p.latency", FAKE_GPUS="3", FAKE_FAULT="cuCtxEnablePeerAccess@3=segv"))
     assert len(seen) == 6
     failed = [name for name, one in seen.items() if one.verdict is Mark.FAILED]

@@ -1,4 +1,4 @@
-"""The statistics of samples, held to what is known of medians."""
+"""The statistics of samples, compared with what is known about medians."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_interval_of_the_median_is_that_of_the_tables(count: int, low: int, 
 
 
 def sides(count: int) -> tuple[float, float]:
-    """Return the probability that the true median lies outside the interval, and outside one that is a sample less."""
+    """Return the probability that the true median is outside the interval, and outside one narrower by a sample."""
     low = int(interval(list(map(float, range(count))))[0])
     ways, tail = 1, 1
     for place in range(1, low + 1):

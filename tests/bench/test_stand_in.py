@@ -35,12 +35,12 @@ if TYPE_CHECKING:
         ) -> BenchReport: ...
 
 
-MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
+MEASURED = {Mark.OK, Mark.UNSTEADY}  # on a busy machine there may not be enough samples in the time
 LITTLE = "1000000"
 LIST = "nvmlDeviceGetComputeRunningProcesses_v3"
 SEVERAL = {name for name in bench.listed() if name.startswith(("p2p.", "nccl.")) or name.endswith(".all")}
-FAR = {"pcie.h2d.far", "pcie.d2h.far"}  # a stand-in is on no node
-ELSEWHERE = {"gemm.fp4", *SEVERAL, *FAR}  # what one stand-in GPU cannot do
+FAR = {"pcie.h2d.far", "pcie.d2h.far"}  # a stand-in belongs to no NUMA node
+ELSEWHERE = {"gemm.fp4", *SEVERAL, *FAR}  # what a single stand-in GPU cannot do
 REPO = Path(__file__).resolve().parents[2]
 pytestmark = [
     in_time,
@@ -52,7 +52,7 @@ pytestmark = [
 
 @pytest.fixture
 def run(driver: Path, products: str) -> Run:
-    """Return a function that measures on the stand-in driver, told by FAKE_ variables what to do."""
+    """Return a function that measures on the stand-in driver, controlled by FAKE_ variables."""
 
     def run_(
         *names: str, data: str = "random", gpus: tuple[int, ...] = (0,), sustain: float = 0.0, **fakes: str
@@ -218,13 +218,13 @@ def test_without_a_library_products_are_skipped_with_what_brings_one(
     assert remedy in result.remedy
 
 
-def test_an_old_gpu_has_no_bf16_and_fp16_all_the_same(run: Run) -> None:
+def test_an_old_gpu_has_no_bf16_and_fp16_anyway(run: Run) -> None:
     report = run("gemm.fp16", "gemm.bf16", "gemm.tf32", FAKE_MAJOR="7")
     assert [result.verdict is Mark.SKIPPED for result in report.results] == [True, False, True]
     assert report.results[2].why == ("a GPU of compute capability 7.0 has no bf16 units",)
 
 
-def test_an_error_of_cuda_costs_its_benchmark_and_a_new_child_measures_the_rest(run: Run) -> None:
+def test_an_error_of_cuda_fails_its_benchmark_and_a_new_child_measures_the_rest(run: Run) -> None:
     report = run("pcie.h2d.pinned", "hbm.copy", "hbm.read", FAKE_FAULT="cuMemsetD8Async@4=719")
     assert {result.verdict for result in report.results} == {Mark.FAILED}
     assert all("CUDA_ERROR_LAUNCH_FAILED" in result.why[0] for result in report.results)
@@ -233,7 +233,7 @@ def test_an_error_of_cuda_costs_its_benchmark_and_a_new_child_measures_the_rest(
 @pytest.mark.parametrize(
     ("fault", "how"), [("cuMemcpyAsync@40=segv", "was killed by SIGSEGV"), ("cuEventRecord@20=719", "LAUNCH_FAILED")]
 )
-def test_a_crash_in_the_middle_is_told(run: Run, fault: str, how: str) -> None:
+def test_a_crash_in_the_middle_is_reported(run: Run, fault: str, how: str) -> None:
     result = by_id(run("hbm.copy", FAKE_FAULT=fault))["hbm.copy"]
     assert result.verdict is Mark.FAILED
     assert how in result.why[0]
@@ -356,7 +356,7 @@ def child(path: list[str], **asked: object) -> list[dict[str, object]]:
     return [json.loads(line) for line in said.stdout.splitlines()]
 
 
-def test_a_machine_without_the_packages_is_told_what_to_type(tmp_path: Path) -> None:
+def test_a_machine_without_the_packages_gets_the_command_to_install_them(tmp_path: Path) -> None:
     (tmp_path / "pynvml.py").write_text("raise ImportError")  # cuda itself may be preloaded by its own .pth file
     (line,) = child([str(tmp_path), str(REPO), *filter(None, sys.path)])
     assert isinstance(line["nothing"], dict)

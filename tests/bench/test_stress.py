@@ -1,4 +1,4 @@
-"""The load over most of the memory, on a stand-in driver: what it compares, what it finds, and how it ends."""
+"""The load on most of the memory, on a stand-in driver: what it compares, what it finds, and how it ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ standing_in = pytest.mark.skipif(
 
 @pytest.fixture
 def stress(driver: Path, products: str) -> Load:
-    """Return a function that loads the stand-in GPUs."""
+    """Return a function that puts load on the stand-in GPUs."""
 
     def stress_(seconds: float = 1.0, gpus: tuple[int, ...] = (0,), **fakes: str) -> BenchReport:
         return bench.stress(seconds, gpus=gpus, cublaslt=products, environ=surroundings(driver, **fakes))
@@ -55,7 +55,7 @@ def surroundings(driver: Path, **fakes: str) -> dict[str, str]:
 
 
 @standing_in
-def test_a_sound_gpu_passes_with_most_of_its_free_memory_compared(stress: Load) -> None:
+def test_a_healthy_gpu_passes_with_most_of_its_free_memory_compared(stress: Load) -> None:
     report = stress()
     (result,) = report.results
     assert (result.id, result.verdict) == ("stress", Mark.OK)
@@ -63,7 +63,7 @@ def test_a_sound_gpu_passes_with_most_of_its_free_memory_compared(stress: Load) 
     assert seen
     assert seen.wrong_bits == 0
     assert not seen.operands_changed
-    assert seen.memory_gib * 1024 > 2.5  # of the six that there are, operands and workspace take three
+    assert seen.memory_gib * 1024 > 2.5  # operands and workspace take three of the six available
     assert seen.compared_gib == pytest.approx(seen.products * 256 * 512 * 2 / 2**30, abs=1e-3)
     assert seen.rounds > 1
     assert seen.patterns == seen.rounds
@@ -129,10 +129,10 @@ def test_a_product_that_is_wrong_from_the_first_is_a_failure(stress: Load) -> No
         ({"FAKE_FAULT": "cuEventRecord@20=segv"}, Mark.FAILED, "was killed by SIGSEGV"),
     ],
 )
-def test_what_cannot_be_loaded_or_fails_under_load_is_told(
+def test_what_cannot_be_loaded_or_fails_under_load_is_reported(
     stress: Load, fakes: dict[str, Any], verdict: Mark, says: str
 ) -> None:
-    (result,) = stress(10.0, **fakes).results  # it ends with the fault: a busy machine comes to it late
+    (result,) = stress(10.0, **fakes).results  # it ends with the fault, which a busy machine reaches late
     assert result.verdict is verdict, result
     assert says in result.why[0]
 
@@ -166,7 +166,7 @@ def command(driver: Path, products: str, *arguments: str, **fakes: str) -> subpr
         ({"FAKE_MEMORY": "200000"}, 3, "of the GPU's memory are free"),
     ],
 )
-def test_the_exit_code_tells_what_came_of_it(
+def test_the_exit_code_tells_the_result(
     driver: Path, products: str, fakes: dict[str, str], code: int, says: str
 ) -> None:
     child = command(driver, products, "--seconds", "1", **fakes)
@@ -222,7 +222,7 @@ def summed(*states: dict[str, Any]) -> Any:  # noqa: ANN401 - a result or its fa
     return ended(list(states), 3.0, results.opened(OPENED, 0), Matrix().arch(capability))
 
 
-def test_a_power_bound_card_that_errs_nowhere_is_well() -> None:
+def test_a_power_bound_card_that_errs_nowhere_is_healthy() -> None:
     result = concluded()
     assert result.verdict is Mark.OK
     assert result.why[0] == "3800 products over 130.0 GiB compared bit by bit: all identical"
@@ -259,7 +259,7 @@ def test_a_load_far_below_the_limit_is_low_though_nothing_is_wrong() -> None:
     assert summed(slow, slow).verdict is Mark.OK  # too few rounds to be sure
 
 
-def test_operands_that_changed_are_told_without_bits_where_no_result_differs() -> None:
+def test_operands_that_changed_are_reported_without_bits_where_no_result_differs() -> None:
     alone, both = concluded(changed=True).why[0], concluded(changed=True, wrong=[3, 2, 640]).why[0]
     assert " bits" not in alone
     assert both == f"{alone}, and 3 bits of the results differ"

@@ -1,4 +1,4 @@
-"""The numbers by which NVML is asked: a wrong one is answered as well, with something else."""
+"""The numeric ids of NVML queries: a wrong one is answered too, with something else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 pynvml = pytest.importorskip("pynvml")
 telemetry = pytest.importorskip("gpustack.bench.telemetry")
-OURS = importlib.metadata.version("nvidia-ml-py").partition(".")[2]  # 13.580.82 is of driver 580.82
+OURS = importlib.metadata.version("nvidia-ml-py").partition(".")[2]  # 13.580.82 is from driver 580.82
 
 
 def test_each_reason_for_a_slower_clock_is_asked_for_by_its_own_number() -> None:

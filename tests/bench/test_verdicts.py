@@ -1,4 +1,4 @@
-"""What reasons do to a verdict: which figures are low, which are explained, and which nobody judges."""
+"""How reasons affect a verdict: which measurements are low, which are explained, and which are not judged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("case", [product(990.0), copy(), memory()])
-def test_a_sound_card_is_ok_and_needs_no_words(case: Case) -> None:
+def test_a_healthy_card_is_ok_and_needs_no_words(case: Case) -> None:
     assert judge(case) == Verdict(mark=Mark.OK, why=())
 
 
@@ -77,7 +77,7 @@ def test_the_same_work_without_rest_has_reasons_of_its_own() -> None:
     assert explain(burst, held) == ("power-bound: 1410 of 1980 MHz held, 699 of 700 W",)
 
 
-def test_a_fault_is_no_excuse_and_brings_what_to_do() -> None:
+def test_a_fault_is_not_an_excuse_and_brings_what_to_do() -> None:
     hot = Temperature(gpu=at(88.0), slowdown=89.0)
     seen = judge(product(500.0, held=1050.0, throttle=Throttle(mask=0x40), temperature=hot))
     assert seen.mark is Mark.LOW

@@ -1,4 +1,4 @@
-"""The short run of what benchmarks/fuzz.py and benchmarks/large.py do at length."""
+"""A short run of what benchmarks/fuzz.py and benchmarks/large.py do at length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the peers print is read as they mean it, and what is compared is compared fairly; outputs are of a real H200."""
+"""The output of peer tools is read as they mean it, and compared fairly; the outputs are from a real H200."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_of_several_gpus_one_card_is_compared_with_one_and_all_with_all() -> Non
     }
 
 
-def test_a_case_that_nvbandwidth_did_not_pass_is_no_figure() -> None:
+def test_a_case_that_nvbandwidth_did_not_pass_is_not_a_figure() -> None:
     text = printed("nvbandwidth").replace('"status" : "Passed"', '"status" : "Waived"', 1)
     assert "host_to_device_memcpy_ce" not in outputs.nvbandwidth(text)
     assert "device_to_host_memcpy_ce" in outputs.nvbandwidth(text)
@@ -77,7 +77,7 @@ def test_gpu_burn_is_the_middle_of_what_it_told_after_its_start() -> None:
 
 
 def test_nccl_tests_have_a_figure_for_each_size() -> None:
-    assert read("nccl-tests") == {"all_reduce 64 MiB": 0.0, "all_reduce 256 MiB": 0.0}  # one GPU has no bus
+    assert read("nccl-tests") == {"all_reduce 64 MiB": 0.0, "all_reduce 256 MiB": 0.0}  # a single GPU has no bus figure
     text = printed("nccl-tests").replace("1921.8    0.00", "1921.8  344.40")
     assert outputs.nccl_tests(text)["all_reduce 64 MiB"] == pytest.approx(344.4)
 
@@ -125,7 +125,7 @@ def test_runs_agree_only_where_those_that_are_steady_do() -> None:
     read, launch = lines.agreement(reports)
     assert not read.kept
     assert read.next_apart == pytest.approx(80 / 4690, rel=0.02)
-    assert launch.kept  # nothing is asked of it: it says of itself that it is not steady
+    assert launch.kept  # nothing is required of it: it reports itself as unsteady
     assert lines.agreement(reports[:2])[0].kept
     reports[0]["hbm.read"]["steady"] = False
     assert not lines.agreement(reports[:2])[0].kept  # this one must be steady

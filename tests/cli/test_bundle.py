@@ -1,4 +1,4 @@
-"""The bundle for support: all that is asked for is in it, and nobody's name."""
+"""The support bundle: it contains everything that support asks for, and identifies nobody."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_this_machine_gets_a_complete_report_and_no_error_for_having_no_gpu() ->
         pytest.skip("this machine has a GPU: the case without one is held by tests/hosts")
     assert (done.returncode, report["verdict"]["status"]) == (0, "no-gpu")
     assert [found for found in report["findings"] if found["severity"] == "error"] == []
-    assert seconds < 10  # its limit; how fast it is on a quiet machine, benchmarks tell
+    assert seconds < 10  # an upper limit; benchmarks measure how fast it is on a quiet machine
 
 
 def test_the_report_for_people_is_the_same_report() -> None:
@@ -121,7 +121,7 @@ def test_the_result_goes_to_a_file_and_nothing_else_is_said(tmp_path: Path) -> N
 
 
 @pytest.mark.starts
-def test_a_closed_pipe_is_no_error_and_a_full_disk_is() -> None:
+def test_a_closed_pipe_is_not_an_error_and_a_full_disk_is() -> None:
     command = [sys.executable, "-m", "gpustack", "doctor", "--from", str(EXAMPLE), "--fail-on", "never"]
     reader, writer = os.pipe()
     os.close(reader)
@@ -209,7 +209,7 @@ def test_an_error_of_ours_is_one_line_and_exit_code_3_and_the_whole_with_v() -> 
     assert told.returncode == 3
 
 
-def test_every_python_is_looked_at_on_demand_by_all_three_commands(tmp_path: Path) -> None:
+def test_every_python_is_examined_on_demand_by_all_three_commands(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
     environ = {**os.environ, "HOME": str(tmp_path)}
     for command in (("doctor", "--format", "json"), ("stack", "--format", "json"), ("snapshot", "--no-redact")):

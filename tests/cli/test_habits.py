@@ -1,4 +1,4 @@
-"""The habits that users bring: help in whole sentences, near names, a pager, a prompt, and hints that can be typed."""
+"""What users are used to: help in whole sentences, suggested names, a pager, a prompt, and hints that can be typed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_one_check_alone_is_reported_and_the_others_are_called_unchecked() -> No
     ill = gpustack("doctor", "--from", EXAMPLE, "--only", "driver-too-old-for-cuda-build", "--only", "glibc-too-old")
     assert (well.returncode, ill.returncode) == (0, 1)
     assert "all other checks (--only was given)" in well.stdout
-    assert "no problem was found" not in well.stdout  # of a machine that was not looked at whole
+    assert "no problem was found" not in well.stdout  # of a machine that was not fully checked
     assert "the checks asked for found no problem" in well.stdout
     assert "BROKEN" in ill.stdout
 
@@ -165,7 +165,7 @@ def test_hints_call_the_program_as_the_user_did() -> None:
     assert "python -m gpustack explain" in module or f"{sys.executable} -m gpustack explain" in module
 
 
-def test_nothing_advises_more_time_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_recommends_more_time_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     from gpustack import interrupting  # noqa: PLC0415 - beside what it changes
     from gpustack.collect import probe_results  # noqa: PLC0415
 

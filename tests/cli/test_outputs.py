@@ -1,4 +1,4 @@
-"""Several forms from one run: each goes where its -o says, at most one to standard output, and none costs another."""
+"""Several formats from one run: each goes where its -o says, at most one to standard output, each independently."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gpustack(*arguments: str | Path, folder: Path) -> subprocess.CompletedProces
 
 
 def asked(*typed: str) -> list[tuple[str, str | None]]:
-    """Return what is understood of these arguments: each form with its file."""
+    """Return how these arguments are understood: each format with its file."""
     found: list[Place] = []
     own = typer.Typer()
 
@@ -84,7 +84,7 @@ def test_two_results_never_go_to_one_place(typed: str, says: str) -> None:
         asked(*typed.split())
 
 
-def test_the_order_of_the_forms_is_no_matter() -> None:
+def test_the_order_of_the_forms_does_not_matter() -> None:
     wanted = {("junit", "a"), ("sarif", "b"), ("html", "c")}
     for order in permutations(wanted):
         typed = [word for form, file in order for word in ("--format", form, "-o", file)]
@@ -111,7 +111,7 @@ def test_usage_errors_are_one_line_and_nothing_is_written(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
+def test_what_cannot_be_written_affects_nothing_else(tmp_path: Path) -> None:
     typed = ("--format", "json", "-o", "no/where", "--format", "prometheus", "-o", "no/metrics", "--format", "nagios")
     done = gpustack("doctor", "--from", EXAMPLE, *typed, folder=tmp_path)
     assert done.returncode == 2
@@ -197,7 +197,7 @@ def test_a_pasted_file_is_the_place_of_what_was_found_in_it(tmp_path: Path) -> N
     outside = tmp_path / "elsewhere"
     outside.mkdir()
     done = gpustack("doctor", "--from", str(tmp_path / "issue.txt"), "--format", "github", folder=outside)
-    assert "::error file=issue.txt,title=" in done.stdout  # the folders above may name who works there
+    assert "::error file=issue.txt,title=" in done.stdout  # the parent folders may contain a user name
 
 
 def test_forms_that_say_utf_8_are_utf_8_whatever_the_locale_says(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""No file is lost and none is half written: on a full disk, through links and pipes, and when Ctrl-C falls."""
+"""No file is lost or half written: on a full disk, through links and pipes, and on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_on_a_full_disk_every_command_leaves_the_old_file_and_says_so(
 
 def test_every_form_is_whole_or_old_on_a_full_disk(full: Path) -> None:
     for form in Shape:
-        (full / form.value).symlink_to("old")  # a short link takes no room
+        (full / form.value).symlink_to("old")  # a short link takes no space
     done = gpustack("doctor", "--from", BROKEN, *FORMS, at=full)
     assert (done.returncode, done.stderr.count("No space left on device")) == (2, len(Shape))
     assert (full / "old").read_text() == OLD
@@ -124,7 +124,7 @@ def test_mode_and_owner_of_the_old_file_stay(tmp_path: Path, mode: int) -> None:
     before = path.stat()
     with path.open() as reading:
         writing.write(path, "new")
-        assert reading.read() == OLD  # who reads the old one reads it to its end
+        assert reading.read() == OLD  # a reader of the old file can read it to the end
     after = path.stat()
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
     assert (path.read_text(), list(tmp_path.iterdir())) == ("new", [path])
@@ -145,7 +145,7 @@ def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
     (tmp_path / "links/report").symlink_to("../files/latest")
     (tmp_path / "files/latest").symlink_to("one")
-    for text in ("first", "second"):  # the first is made: the link led to nothing
+    for text in ("first", "second"):  # the first one is created: the link was dangling
         writing.write(tmp_path / "links/report", text)
         assert (tmp_path / "files/one").read_text() == text
     assert (tmp_path / "links/report").is_symlink()
@@ -194,7 +194,7 @@ def test_devices_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
     assert (read, pipe.is_fifo()) == ([b"text" * 50_000], True)
     closing = threading.Thread(target=lambda: os.close(os.open(pipe, os.O_RDONLY)))
     closing.start()
-    writing.write(pipe, "text" * 50_000)  # a reader that has gone away is no error
+    writing.write(pipe, "text" * 50_000)  # a reader that has gone away is not an error
     closing.join()
 
 
@@ -238,7 +238,7 @@ def test_ctrl_c_in_the_middle_leaves_the_old_file_alone(tmp_path: Path) -> None:
     large, kept = b"\0" * 100_000_000, 0
     before = signal.signal(signal.SIGPROF, signal.default_int_handler)
     try:
-        for after in (0.001, 0.005, 0.01, 0.02, 0.03):  # of work: no clock of the wall, and none that others wait by
+        for after in (0.001, 0.005, 0.01, 0.02, 0.03):  # of CPU time: wall-clock time depends on others
             path.write_text(OLD)
             with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it falls somewhere in here
                 signal.setitimer(signal.ITIMER_PROF, after)
@@ -254,7 +254,7 @@ def test_ctrl_c_in_the_middle_leaves_the_old_file_alone(tmp_path: Path) -> None:
 
 
 def test_no_other_place_writes_files() -> None:
-    """A folder of its own holds what children write and a fleet that was unpacked; the null device keeps nothing."""
+    """A private folder holds what children write and an unpacked fleet; the null device keeps nothing."""
     apart = {"gpustack/model/writing.py", "gpustack/cli/__init__.py", "gpustack/fleet/tables.py"}
     apart |= set(map(str, _children()))
     for path in (REPO / "gpustack").rglob("*.py"):

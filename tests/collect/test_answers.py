@@ -1,4 +1,4 @@
-"""Whatever a probe answers becomes facts; what is malformed is a failed probe, never a crash."""
+"""Any answer of a probe becomes facts; a malformed one is a failed probe, never a crash."""
 
 from __future__ import annotations
 
@@ -106,13 +106,13 @@ def test_a_python_that_could_not_be_asked_is_not_taken_for_one_without_a_copy() 
     assert [copy.environment for copy in component.instances] == ["/b"]
 
 
-def test_what_was_denied_to_several_probes_is_told_once() -> None:
+def test_what_was_denied_to_several_probes_is_reported_once() -> None:
     denied = {**present({}), "log": [["read", "/proc/x", "denied"], ["read", "/dev/kmsg", "[Errno 5] no answer"]]}
     _, unseen = parse([reply(denied, "/a"), reply(denied, "/b")])
     assert [one.what for one in unseen] == ["/proc/x", "/dev/kmsg"]
 
 
-def test_a_failure_is_told_and_what_was_denied_is_not_seen() -> None:
+def test_a_failure_is_reported_and_what_was_denied_is_not_seen() -> None:
     denied = {**present({}), "log": [["read", "/proc/x", "denied"], ["read", "/proc/y", "ok"]]}
     (component,), unseen = parse([reply(None, failure="was killed by SIGSEGV"), reply(denied)])
     assert (component.status, component.reason) == (Status.PRESENT, None)
@@ -124,7 +124,7 @@ def test_a_failure_is_told_and_what_was_denied_is_not_seen() -> None:
     assert (component.status, component.reason) == (Status.UNKNOWN, "the time was up")
 
 
-def test_what_came_of_running_a_framework_stands_in_its_pythons_copy() -> None:
+def test_what_came_of_running_a_framework_is_in_its_pythons_copy() -> None:
     replies = [
         reply(present({"version": "2.11"}), "/a"),
         reply(present({"version": "2.10"}), "/b"),
@@ -140,14 +140,14 @@ def test_what_came_of_running_a_framework_stands_in_its_pythons_copy() -> None:
     }
 
 
-def test_what_there_was_no_time_to_run_was_not_run_in_vain() -> None:
+def test_what_there_was_no_time_to_run_has_not_failed() -> None:
     late = reply(None, "/a", deep=True, failure=LATE, asked=False)
     (component,), unseen = parse([reply(present({"version": "2.11"}), "/a"), late])
     assert "exercise" not in component.instances[0].facts
     assert [(one.what, one.why, one.enable_by) for one in unseen] == [("libcuda in /a", LATE, "a longer --timeout")]
 
 
-def test_the_step_at_which_a_run_died_is_told_and_nothing_where_there_was_nothing_to_run() -> None:
+def test_the_step_at_which_a_run_died_is_reported_and_nothing_where_there_was_nothing_to_run() -> None:
     replies = [
         reply(present({"version": "2.11"}), "/a"),
         reply(present({"version": "2.10"}), "/b"),
@@ -173,7 +173,7 @@ def test_a_python_without_a_copy_of_its_own_ran_that_of_the_system() -> None:
     assert told == [{"ran": True}, {"ran": False}, None]
 
 
-def test_one_copy_is_told_once() -> None:
+def test_one_copy_is_reported_once() -> None:
     (component,), _ = parse([reply(present({"path": "/a"}, {"path": "/a"}, {"path": "/b"}))])
     assert [copy.key for copy in component.instances] == ["/a", "/b"]
 
@@ -189,7 +189,7 @@ def test_vendor_calls_keep_their_latency() -> None:
     assert component.source == "cuInit, x"
 
 
-def test_a_python_that_answers_nothing_is_told_once() -> None:
+def test_a_python_that_answers_nothing_is_reported_once() -> None:
     failed = [reply(python="/v/bin/python", failure="it could not be started"), reply({"status": "absent"})]
     other = Reply(system=system("nvml"), environment="/v/bin/python", failure="it could not be started")
     _, unseen = parse([*failed, other])

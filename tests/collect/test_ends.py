@@ -1,4 +1,4 @@
-"""How the end of a child is put into words, and how Ctrl-C is heeded while children are at work."""
+"""How a child's end is described, and how Ctrl-C is handled while children are running."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An unpacked image on this machine: read and never run, and judged against the driver under it.
+"""An unpacked image on this machine: read but never run, and judged against the driver under it.
 
-The tree stands in for an image: its C library and its shell are this machine's own files, its torch is metadata alone.
+The tree stands in for an image: its C library and shell are this machine's own files, its torch is only metadata.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def torch_in(site: Path, version: str = "2.11.0+cu130", cuda: str = "13.0") -> N
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """Return a Debian-like root with the system's Python and a venv that holds torch."""
+    """Return a Debian-like root with the system's Python and a venv that contains torch."""
     root = tmp_path / "image"
     for folder in (
         "usr/bin",
@@ -76,7 +76,7 @@ def image(tmp_path: Path) -> Path:
 
 
 def on_driver(facts: Facts, release: str, cuda: int, name: str = "NVIDIA H200", cc: str = "9.0") -> Facts:
-    """Return the facts as a machine with this driver would have them under the same image."""
+    """Return the facts that a machine with this driver would have under the same image."""
     parts = (module(release, release), uvm(release), driver(release), nvml(release, cuda), libcuda(cuda, release, cc))
     brought = table(told(facts, "image"), "libcuda")
     under = taken_over((*parts, seen("pci-display", pci()), seen("gpu", gpu(name, cc))), brought)
@@ -87,7 +87,7 @@ def looked(image: Path, *variables: str) -> Facts:
     return look(image, variables, timeout=30)
 
 
-def test_the_image_is_told_by_its_own_files(image: Path) -> None:
+def test_the_image_is_described_by_its_own_files(image: Path) -> None:
     facts = look(image, ["LD_LIBRARY_PATH=/x"], timeout=30)
     assert [(one.python, one.kind, one.version, one.found) for one in facts.environments] == [
         ("/opt/venv/bin/python", "venv", "3.11.2", False),
@@ -112,7 +112,7 @@ def test_the_image_is_told_by_its_own_files(image: Path) -> None:
 
 
 @pytest.mark.skipif(LIBC is None or not os.confstr("CS_GNU_LIBC_VERSION"), reason="this machine's C library is another")
-def test_the_c_library_is_told_by_the_words_in_it(image: Path) -> None:
+def test_the_c_library_is_recognised_by_the_words_in_it(image: Path) -> None:
     facts = look(image, (), timeout=30)
     about, python = facts.find("image"), facts.find("python")
     assert about
@@ -141,7 +141,7 @@ def test_a_build_of_the_image_is_judged_against_the_driver_under_it(image: Path)
 
 
 def compat(image: Path, release: str = "580.65.06") -> Path:
-    """Put a compat package in; its libraries are empty, so that no note says what they pair with."""
+    """Add a compat package; its libraries are empty, so no ELF note says what they pair with."""
     folder = image / "usr/local/cuda-13.0/compat"
     folder.mkdir(parents=True)
     (folder / f"libcuda.so.{release}").write_bytes(b"")
@@ -163,7 +163,7 @@ def test_a_compat_package_in_the_image_takes_the_drivers_place_on_a_data_centre_
     consumer = on_driver(facts, "535.183.01", 12020, "NVIDIA GeForce RTX 4090", "8.9")
     assert "forward-compat-804" in report(consumer).verdict.root_causes
     newer = on_driver(facts, "580.95.05", 13000)
-    assert number(told(newer, "libcuda"), "cu_init") == 0  # the driver's own stays
+    assert number(told(newer, "libcuda"), "cu_init") == 0  # the driver's own remains
     assert "driver-too-old-for-cuda-build" not in ids(newer)
 
 
@@ -193,7 +193,7 @@ def test_a_stub_on_the_library_path_of_the_image_is_seen(image: Path) -> None:
     assert "stub-on-loader-path" in ids(facts)
 
 
-def test_what_the_image_requires_of_the_driver_is_held_against_it(image: Path) -> None:
+def test_what_the_image_requires_of_the_driver_is_checked_against_it(image: Path) -> None:
     facts = looked(image, "NVIDIA_REQUIRE_CUDA=cuda>=13.0 brand=tesla,driver>=570,driver<571")
     finding = found(on_driver(facts, "535.183.01", 12020), "container-requires-newer-driver")
     assert finding
@@ -204,7 +204,7 @@ def test_what_the_image_requires_of_the_driver_is_held_against_it(image: Path) -
 
 
 def built(image: Path, archs: bytes) -> Path:
-    """Make the torch of the image a build for CUDA, as far as its files tell."""
+    """Turn the image's torch into a CUDA build, as far as its files show."""
     folder = image / "opt/venv/lib/python3.11/site-packages/torch/lib"
     folder.mkdir()
     (folder / "libtorch_cuda.so").write_bytes(b"")
@@ -249,7 +249,7 @@ def test_a_library_of_the_image_before_the_frameworks_own_is_seen(
 
 
 @pytest.mark.skipif(LIBC is None or os.uname().machine != "x86_64", reason="the stand-in is of x86-64 and glibc")
-def test_a_build_that_wants_a_newer_c_library_than_the_image_has_is_seen(image: Path) -> None:
+def test_a_build_that_needs_a_newer_c_library_than_the_image_has_is_seen(image: Path) -> None:
     facts = looked(image)
     torch, python = facts.find("pytorch"), facts.find("python")
     assert torch
@@ -295,7 +295,7 @@ def test_no_program_of_an_image_is_run(image: Path) -> None:
     assert not any(component.status is Status.FAILED for component in facts.components if component.layer != "driver")
 
 
-def test_a_venv_without_its_base_is_told_once(image: Path) -> None:
+def test_a_venv_without_its_base_is_reported_once(image: Path) -> None:
     (image / "usr/bin/python3").unlink()
     (image / "usr/bin/python3.11").unlink()
     facts = look(image, (), timeout=30)
@@ -304,7 +304,7 @@ def test_a_venv_without_its_base_is_told_once(image: Path) -> None:
     assert gone.what == "/opt/venv/bin/python"
 
 
-def test_a_python_whose_version_nothing_tells_is_told_as_not_seen(image: Path) -> None:
+def test_a_python_whose_version_nothing_tells_is_reported_as_not_seen(image: Path) -> None:
     (image / "opt/venv/pyvenv.cfg").write_text("home = /usr/bin\n")
     shutil.rmtree(image / "opt/venv/lib")
     (image / "usr/bin/python3.11").rename(image / "usr/bin/pythonish")

@@ -1,4 +1,4 @@
-"""Every other Python of a machine: found once, by real folders made here, whatever else lies in its way."""
+"""Every other Python of a machine: found once, in real folders created here, whatever else is in the way."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def environ(home: Path, **more: str) -> dict[str, str]:
 
 
 def around(home: Path, folder: Path | None = None, chosen: Sequence[str] = (), **more: str) -> Surroundings:
-    """Look around with this home; the system's own Pythons are there as well."""
+    """Look for environments with this home; the system's own Pythons are included."""
     door = Door()
     first = tuple(Environment(python=python, kind="system") for python in chosen)
     return targets.look(first, environ(home, **more), str(folder or home / "empty"), door, door.now() + 20)
@@ -45,13 +45,13 @@ def below(found: Surroundings, home: Path) -> dict[str, str]:
 
 
 def venv(folder: Path) -> Path:
-    """Make a real venv."""
+    """Create a real venv."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     return folder
 
 
 def like(folder: Path, mark: str = "pyvenv.cfg", target: Path = REAL, text: str = "version = 3.12.1\n") -> Path:
-    """Make what stands in for a venv or a conda prefix: its mark and a link."""
+    """Create a stand-in for a venv or a conda prefix: its marker file and a link."""
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "python").symlink_to(target)
     if mark == "pyvenv.cfg":
@@ -96,7 +96,7 @@ def test_conda_pipx_uv_and_pyenv_keep_theirs_each_in_its_way(tmp_path: Path) -> 
         ".local/share/pipx/venvs/black": "pipx",
         ".local/share/uv/tools/ruff": "uv tool",
         ".local/share/uv/python/cpython-3.13.1-linux-x86_64-gnu": "uv",
-    }  # uv's and pyenv's are one program here, which is told once
+    }  # uv's and pyenv's are one program here, which is reported once
 
 
 def kernel(folder: Path, name: str, program: Path | str) -> None:
@@ -122,7 +122,7 @@ def test_a_kernel_of_jupyter_is_a_python_of_its_own_or_a_note_on_one_that_was_fo
     assert "--name gone" in str(gone.enable_by)
 
 
-def test_what_was_noted_of_kernels_stands_among_the_facts_of_the_python(tmp_path: Path) -> None:
+def test_what_was_noted_of_kernels_is_among_the_facts_of_the_python(tmp_path: Path) -> None:
     copy = {"key": "p", "version": "3.12", "environment": str(tmp_path)}
     (noted,) = targets.noted((seen("python", copy),), {str(tmp_path): ("mine",)})
     assert noted.instances[0].facts["jupyter_kernels"] == ("mine",)
@@ -138,11 +138,11 @@ def test_the_chosen_python_is_not_found_again_by_whatever_name(tmp_path: Path) -
     assert REAL not in {Path(one.python).resolve() for one in everywhere.environments if one.kind == "system"}
 
 
-def test_a_python_whose_base_is_gone_or_too_old_is_told_once_with_what_to_do(tmp_path: Path) -> None:
+def test_a_python_whose_base_is_gone_or_too_old_is_reported_once_with_what_to_do(tmp_path: Path) -> None:
     like(tmp_path / "venv", target=tmp_path / "removed/python3.9")
     like(tmp_path / ".local/share/pipx/venvs/old", target=tmp_path / "removed/python3.9")
     like(tmp_path / ".venv", text="version_info = 3.6.15.final.0\n")
-    (tmp_path / "miniconda3/conda-meta").mkdir(parents=True)  # a prefix may hold no Python at all
+    (tmp_path / "miniconda3/conda-meta").mkdir(parents=True)  # a prefix may contain no Python at all
     found = around(tmp_path)
     assert below(found, tmp_path) == {}
     ours = [one for one in found.not_seen if str(tmp_path) in one.what]
@@ -181,19 +181,19 @@ def test_loops_pipes_scripts_and_folders_in_the_place_of_files_stop_nothing(tmp_
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read all folders")
-def test_a_folder_that_may_not_be_read_is_told_once(tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_read_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0)
     found = around(tmp_path)
     assert [one.what for one in found.not_seen if str(tmp_path) in one.what] == [str(tmp_path / "closed")]
 
 
-def test_denied_guesses_are_told_by_their_folder() -> None:
+def test_denied_guesses_are_named_by_their_folder() -> None:
     looks = ("/h/x/.venv/pyvenv.cfg", "/h/x/.venv/conda-meta", "/h/x/venv", "/h/y/.cache")
     guesses = [Unseen(what=what, why="permission denied") for what in looks]
     assert [one.what for one in targets.denied(guesses)] == ["/h/x", "/h/y/.cache"]
 
 
-def test_more_than_can_be_looked_at_are_counted(tmp_path: Path) -> None:
+def test_more_than_can_be_checked_are_counted(tmp_path: Path) -> None:
     for number in range(100):
         like(tmp_path / ".virtualenvs" / f"{number:03}")
     found = around(tmp_path)
@@ -204,7 +204,7 @@ def test_more_than_can_be_looked_at_are_counted(tmp_path: Path) -> None:
 
 
 class Stopping(Door):
-    """A door whose first child is stopped at once, as one is that hangs in a folder of a dead file server."""
+    """A subprocess starter whose first child times out at once, as if it hung in a folder of a dead file server."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -219,7 +219,7 @@ class Stopping(Door):
         return child
 
 
-def test_a_place_that_hangs_costs_that_place_alone(tmp_path: Path) -> None:
+def test_a_place_that_hangs_loses_only_that_place(tmp_path: Path) -> None:
     like(tmp_path / "venv")
     door = Stopping()
     found = targets.look((), environ(tmp_path), str(tmp_path), door, door.now() + 10)
@@ -227,10 +227,10 @@ def test_a_place_that_hangs_costs_that_place_alone(tmp_path: Path) -> None:
     assert any("gave no answer" in one.why and one.what == "the Pythons to examine" for one in found.not_seen)
 
 
-def test_each_python_answers_for_itself_and_one_that_is_met_again_is_told_once(
+def test_each_python_answers_for_itself_and_one_that_is_met_again_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # the folder of a checkout may hold environments of its own
+    monkeypatch.chdir(tmp_path)  # the folder of a checkout may contain environments of its own
     made = venv(tmp_path / "venv")
     site = next(made.glob("lib/python3*/site-packages"))
     (site / "cuda_core-1.0.1.dist-info").mkdir()
@@ -254,5 +254,5 @@ def test_each_python_answers_for_itself_and_one_that_is_met_again_is_told_once(
     assert counted[-1][0] == counted[-1][1] >= len(facts.environments)
 
 
-def test_a_machine_that_nobody_looked_around_on_has_no_doubles() -> None:
+def test_a_machine_that_was_not_searched_has_no_doubles() -> None:
     assert targets.doubles(machine().components, set()) == set()

@@ -1,4 +1,4 @@
-"""Which Pythons are examined, and what of our environment they get to see."""
+"""Which Pythons are examined, and which parts of our environment they can see."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_named_pythons_are_taken_in_order_and_each_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["/nowhere/python", "no-such-command", "/etc", "/etc/passwd", ""])
-def test_a_name_that_is_no_program_is_one_clear_error(name: str) -> None:
+def test_a_name_that_is_not_a_program_is_one_clear_error(name: str) -> None:
     with pytest.raises(UsageError, match="there is no program to run there"):
         targets.choose([name], {})
 
@@ -67,7 +67,7 @@ def test_a_shim_that_does_not_say_what_it_starts_is_started_itself(tmp_path: Pat
     assert targets.programs((shim(tmp_path, does),), {"PATH": "/usr/bin:/bin"}, Door(), seconds=0.5) == {}
 
 
-def test_a_shim_that_is_no_program_is_none_of_them(tmp_path: Path) -> None:
+def test_a_shim_that_is_not_a_program_is_none_of_them(tmp_path: Path) -> None:
     broken = shim(tmp_path, "")
     Path(broken.python).write_text("#!/nowhere/sh\n")
     assert targets.programs((broken,), {}, Door()) == {}

@@ -1,4 +1,4 @@
-"""Children that crash, hang, print garbage, or cannot be ended: each costs its own answer and no other."""
+"""Children that crash, hang, print garbage, or cannot be killed: each loses its own answer and no other."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def system(name: str, do: str | None = None, seconds: float = 5.0) -> System:
 def run(
     tmp_path: Path, *groups: tuple[System, ...], door: Door | None = None, seconds: float = 8.0, end: str = ""
 ) -> tuple[dict[str, Reply], float]:
-    """Return the replies by id, and how long all of it took."""
+    """Return the replies by id, and how long all of them took."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(end=end))
     tasks = [Task(argv=(sys.executable, "-I", "-S", str(program)), environ={}, systems=group) for group in groups]
@@ -78,7 +78,7 @@ def run(
         ("os.close(1); time.sleep(60)", "closed its output but keeps running"),
     ],
 )
-def test_a_sick_probe_costs_its_own_answer_alone(tmp_path: Path, do: str, says: str) -> None:
+def test_a_faulty_probe_loses_only_its_own_answer(tmp_path: Path, do: str, says: str) -> None:
     replies, seconds = run(tmp_path, (system("first"), system("sick", do), system("third")), (system("beside"),))
     assert says in (replies["sick"].failure or "")
     assert [name for name, reply in replies.items() if reply.answer] == ["first", "third", "beside"]
@@ -92,7 +92,7 @@ def test_a_hang_is_ended_and_told_with_its_state(tmp_path: Path) -> None:
     assert seconds < 3
 
 
-def test_the_last_step_is_told_and_gives_no_more_time(tmp_path: Path) -> None:
+def test_the_last_step_is_reported_and_gives_no_more_time(tmp_path: Path) -> None:
     say = "say(json.dumps({'at': 'tried', 'step': '%s'}))"
     do = f"{say % 'import'}\nfor n in range(40): time.sleep(0.25); {say % 'compile'}"
     replies, seconds = run(tmp_path, (system("tried", do, 1.0), system("next", "os._exit(3)")))
@@ -128,7 +128,7 @@ def test_a_hang_that_ignores_the_terminal_and_has_children_of_its_own_leaves_non
 
 
 class Refusing(Door):
-    """A door through which nothing can be killed, as if the child sat in uninterruptible sleep."""
+    """A subprocess starter that cannot kill anything, as if the child were in uninterruptible sleep."""
 
     def __init__(self) -> None:
         self.children: list[subprocess.Popen[bytes]] = []
@@ -147,7 +147,7 @@ def test_a_child_that_cannot_be_killed_is_reported_and_not_waited_for(tmp_path: 
     assert seconds < 3
 
 
-def test_the_deadline_ends_all_and_says_who_was_not_asked(tmp_path: Path) -> None:
+def test_the_deadline_ends_all_and_says_what_was_not_queried(tmp_path: Path) -> None:
     slow = tuple(system(f"slow-{n}", "time.sleep(30)", 20) for n in range(2))
     replies, seconds = run(tmp_path, slow, (system("also", "time.sleep(30)", 20),), (system("well"),), seconds=1.0)
     assert seconds < 2
@@ -170,7 +170,7 @@ def test_a_child_that_has_answered_and_stays_is_ended(tmp_path: Path) -> None:
     assert not there
 
 
-def test_where_somebody_has_pressed_ctrl_c_before_nobody_is_asked(tmp_path: Path) -> None:
+def test_where_the_user_has_already_pressed_ctrl_c_nothing_is_queried(tmp_path: Path) -> None:
     door = Door()
     door.interrupted = True
     replies, seconds = run(tmp_path, (system("x"),), door=door)
@@ -210,7 +210,9 @@ def test_a_child_that_dawdles_on_its_way_out_is_not_waited_for(tmp_path: Path) -
         (("/etc/passwd",), "could not be started: Permission denied"),
     ],
 )
-def test_a_program_that_is_no_python_is_an_answer_to_all_that_was_asked_of_it(argv: tuple[str, ...], says: str) -> None:
+def test_a_program_that_is_not_a_python_is_an_answer_to_all_that_was_asked_of_it(
+    argv: tuple[str, ...], says: str
+) -> None:
     door = Door()
     task = Task(argv=argv, environ={}, systems=(system("one"), system("two")))
     replies = list(ask([task], door, door.now() + 5))
@@ -287,7 +289,7 @@ def test_a_look_leaves_a_second_of_its_time_for_the_report(tmp_path: Path) -> No
     assert 1.2 <= facts.seconds < 2.2
 
 
-def test_a_look_that_may_take_less_than_the_report_does_asks_all_the_same() -> None:
+def test_a_look_that_may_take_less_than_the_report_does_asks_anyway() -> None:
     facts = look(
         systems=(replace(system("linux-kernel"), data={"id": "linux-kernel", "probe": "none.py"}),), timeout=0.1
     )
@@ -305,7 +307,7 @@ def test_probes_run_as_compiled_by_an_installer_or_else_from_their_source_and_no
     if kept != "none":
         compiled = Path(py_compile.compile(str(probe), doraise=True) or "")
         taken = probe.stat()
-        probe.write_text("def probe(host): return {'version': 'two'}\n")  # as long as before
+        probe.write_text("def probe(host): return {'version': 'two'}\n")  # the same length as before
         os.utime(probe, ns=(0, 0) if kept == "old" else (taken.st_atime_ns, taken.st_mtime_ns))
         if kept == "damaged":
             compiled.write_bytes(compiled.read_bytes()[:16] + b"\xff" * 40)

@@ -1,4 +1,4 @@
-"""What changed between two machines: versions, copies, GPUs, variables; and the finding that comes of it."""
+"""What changed between two machines: versions, copies, GPUs, variables; and the finding that results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def between(before: Facts, after: Facts) -> Difference:
 
 
 def only(found: Difference, component: str, what: str = "version") -> Changed:
-    """Return the one change of this kind."""
+    """Return the only change of this kind."""
     (one,) = [one for one in found.changes if (one.component, one.what) == (component, what)]
     return one
 
@@ -99,7 +99,7 @@ def test_another_copy_of_a_library_and_another_in_use_are_two_changes() -> None:
     assert {one.what for one in shadowed.changes if one.component == "cudnn"} == {"version", "path"}
 
 
-def test_the_folder_of_the_chosen_python_is_no_change() -> None:
+def test_the_folder_of_the_chosen_python_is_not_a_change() -> None:
     elsewhere = "/home/user/.venv/bin/python"
     facts = healthy(torch(), packages(torch="2.11.0"))
     moved = json.loads(render(facts).replace(PYTHON, elsewhere).replace("/opt/venv/", "/home/user/.venv/"))
@@ -108,7 +108,7 @@ def test_the_folder_of_the_chosen_python_is_no_change() -> None:
     assert found.findings == ()
 
 
-def test_what_one_side_did_not_look_at_is_not_compared() -> None:
+def test_what_one_side_did_not_check_is_not_compared() -> None:
     before = merged(healthy(torch()), drop=["gpu", "libcuda"])
     after = merged(healthy(torch()), seen("libcuda", status="unknown", reason="it hung"))
     assert {one.component for one in between(before, after).changes} == set()
@@ -118,13 +118,13 @@ def test_what_one_side_did_not_look_at_is_not_compared() -> None:
     assert (gone.turn, gone.after) == (Turn.GONE, None)
 
 
-def test_what_is_never_twice_the_same_is_no_change() -> None:
+def test_what_is_never_twice_the_same_is_not_a_change() -> None:
     before = healthy(seen("gpu-processes", {"key": "pid 7", "pid": 7, "version": "1"}), log("NVRM: loading"))
     after = healthy(seen("gpu-processes", {"key": "pid 9", "pid": 9, "version": "2"}), log("NVRM: a", "NVRM: b"))
     assert between(before, after).changes == ()
 
 
-def test_what_was_told_only_once_has_not_changed() -> None:
+def test_what_was_reported_only_once_has_not_changed() -> None:
     known, less = gpu(persistence=True, vbios="96.00"), gpu()
     copy = {"path": "/usr/lib/libcudnn.so.9", "version": "9.19.0", "build": "cuda13"}
     told = healthy(seen("gpu", known), seen("cudnn", copy))

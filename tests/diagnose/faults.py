@@ -1,4 +1,4 @@
-"""Faults to plant in a healthy machine: what is changed, the finding that it must yield, and the fact that is named."""
+"""Faults to plant in a healthy machine: what is changed, the finding that must result, and the fact that it names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MCE = "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: be00000000800400"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault on the last GPU; ``whole``: it is the machine's, so that no single GPU can be named."""
+    """One fault on the last GPU; ``whole``: it concerns the whole machine, so that no single GPU can be named."""
 
     name: str
     finding: str
@@ -34,7 +34,7 @@ def fact(finding: str, component: str, path: str, value: object) -> Fault:
 
 
 def named(finding: str, fact_: str, *, whole: bool = False) -> Callable[[Callable[[dict[str, Any], int], None]], Fault]:
-    """Return what makes a fault of a function that plants it."""
+    """Return a decorator that makes a fault of a function that plants it."""
 
     def made(plant: Callable[[dict[str, Any], int], None]) -> Fault:
         return Fault(name=plant.__name__, finding=finding, fact=fact_, plant=plant, whole=whole)
@@ -43,12 +43,12 @@ def named(finding: str, fact_: str, *, whole: bool = False) -> Callable[[Callabl
 
 
 def drop(said: dict[str, Any], name: str, gpu: int) -> None:
-    """Take one GPU out of a component."""
+    """Remove one GPU from a component."""
     part(said, name)["instances"].pop(gpu)
 
 
 def uncounted(said: dict[str, Any], gpu: int) -> None:
-    """Let NVML, NVLink and CUDA lack a GPU."""
+    """Make NVML, NVLink and CUDA miss a GPU."""
     drop(said, "gpu", gpu)
     drop(said, "nvlink", gpu)
     part(said, "nvml")["instances"][0]["facts"]["gpu_count"] -= 1
@@ -56,7 +56,7 @@ def uncounted(said: dict[str, Any], gpu: int) -> None:
 
 
 def write(said: dict[str, Any], *lines: str) -> None:
-    """Add lines of the driver to the kernel's log."""
+    """Add driver lines to the kernel log."""
     part(said, "kernel-log")["instances"][0]["facts"]["nvrm"] += lines
 
 
@@ -73,7 +73,7 @@ def machine(finding: str, component: str, layer: str, path: str, value: object) 
 
 
 def clock(path: str, value: object) -> Fault:
-    """Return a fault of the clock of a machine of one's own."""
+    """Return a clock fault, on a machine that is neither virtual nor a container."""
 
     def plant(said: dict[str, Any], _gpu: int) -> None:
         said["host"].update(virtualisation=None, container=None)
@@ -345,7 +345,7 @@ def small_windows_on_every_gpu(said: dict[str, Any], gpu: int) -> None:
 
 
 def manager(finding: str, fact_: str, version: str | None = None, **held: object) -> Fault:
-    """Return a fault of the fabric manager of a machine with NVSwitches."""
+    """Return a fabric manager fault on a machine with NVSwitches."""
 
     def plant(said: dict[str, Any], _gpu: int) -> None:
         add(said, "nvidia-fabricmanager", "driver", {"needed": True, "running": True, "joined": True, **held})
@@ -364,7 +364,7 @@ def xid(code: int) -> Fault:
 
 
 def rate(name: str, finding: str, component: str, path: str, value: int) -> Fault:
-    """Return a fault that is a counter too high for an hour, and not for a year."""
+    """Return a fault that is a counter too high for one hour of uptime, but not for a year."""
 
     def plant(said: dict[str, Any], gpu: int) -> None:
         put(said, "linux-kernel", 0, "uptime_s", 3600.0)
@@ -383,7 +383,7 @@ RATES = (
 
 
 def imex(**held: object) -> Fault:
-    """Return a fault of the IMEX daemon of a rack."""
+    """Return a fault of a rack's IMEX daemon."""
 
     def plant(said: dict[str, Any], _gpu: int) -> None:
         add(said, "nvidia-imex", "driver", {"needed": True, "running": True, "channels": 1, "domain": "UP", **held})
@@ -551,7 +551,7 @@ OF_PORT = (
 
 
 def in_cuda(finding: str, path: str, value: object) -> Fault:
-    """Return a fault that is one fact of the last GPU as CUDA sees it."""
+    """Return a fault that is one fact of the last GPU as CUDA reports it."""
 
     def plant(said: dict[str, Any], gpu: int) -> None:
         put(said, "libcuda", 0, f"devices[{gpu}].{path}", value)
@@ -561,14 +561,14 @@ def in_cuda(finding: str, path: str, value: object) -> Fault:
 
 @named("gpu-missing", "GPUs of the kernel module")
 def gone_from_the_module_alone(said: dict[str, Any], gpu: int) -> None:
-    """Let the kernel module list a GPU less than NVML, on a machine that is no container."""
+    """Let the kernel module list one GPU less than NVML, on a machine that is not a container."""
     said["host"]["container"] = None
     part(said, "nvidia.ko")["instances"][0]["facts"]["gpus"].pop(gpu)
 
 
 @named("sibling-differs", "largest_bar")
 def a_small_window_on_the_bus(said: dict[str, Any], gpu: int) -> None:
-    """Let a GPU have a memory window of 256 MiB, as without Resizable BAR."""
+    """Give a GPU a memory window of 256 MiB, as without Resizable BAR."""
     put(said, "pci-display", gpu, "bars", [{"bytes": 16 << 20}, {"bytes": 256 << 20}])
 
 

@@ -23,12 +23,12 @@ def recorded(name: str = "recorded-h200-x2") -> dict[str, Any]:
 
 
 def facts(said: dict[str, Any]) -> Facts:
-    """Return facts of JSON."""
+    """Return facts parsed from JSON."""
     return read(json.dumps(said))
 
 
 def eight() -> dict[str, Any]:
-    """Return the recorded machine of two GPUs with eight: each has a UUID, an address and a number of its own."""
+    """Return the recorded machine of two GPUs extended to eight: each has its own UUID, address and number."""
     said = recorded()
     for name in GPUS:
         found = part(said, name)
@@ -59,7 +59,7 @@ def part(said: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def numbered(instance: dict[str, Any], number: int) -> dict[str, Any]:
-    """Return an instance as that of another GPU."""
+    """Return an instance changed into that of another GPU."""
     made = copy.deepcopy(instance)
     made["key"] = pci(number) if made["key"].startswith("0000:") else f"GPU-{number + 1}"
     inside = made["facts"]

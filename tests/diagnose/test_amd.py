@@ -1,4 +1,4 @@
-"""AMD machines that were examined: what is well, what is a fault, and what follows from what."""
+"""AMD machines as examined: what is healthy, what is a fault, and what follows from what."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BRIDGE = {"pci": "0000:02:00.0", "speed": 16.0, "width": 16, "max_speed": 16.0, 
 
 
 def card(gfx: str | None = "gfx1100", at: str = PCI, *, kfd: bool = True, **facts: object) -> dict[str, object]:
-    """Return one AMD GPU in good health, as the kernel tells of it."""
+    """Return one AMD GPU in good health, as the kernel reports it."""
     common = {"key": at, "pci": at, "gfx": gfx, "kfd": kfd, "integrated": False, "driver": "amdgpu"}
     return {**common, "render": "/dev/dri/renderD128", "name": "Radeon", "ras": {}, "temperature": {}, **facts}
 
@@ -48,7 +48,7 @@ def node(path: str, *, open_: bool = True, exists: bool = True) -> dict[str, obj
 
 
 def module(*, open_: bool = True, version: str | None = None, **facts: object) -> Component:
-    """Return the kernel's amdgpu, loaded, its nodes open to this login."""
+    """Return the kernel's amdgpu, loaded, with its nodes accessible to this login."""
     nodes = [node("/dev/kfd", open_=open_), node("/dev/dri/renderD128", open_=open_)]
     login = {"root": False, "gids": [1000], "groups": ["render"] if open_ else [], "account_groups": []}
     common = {"loaded": True, "version_loaded": version, "kfd": True, "blacklisted": [], "login": login, "nodes": nodes}
@@ -68,13 +68,15 @@ def amd(*others: Component, gpus: Iterable[dict[str, object]] = ()) -> Facts:
 
 @pytest.mark.parametrize("build", [jax("cuda12"), onnxruntime("cuda", cuda="12.4"), torch()])
 def test_a_build_for_cuda_is_never_said_to_work_on_a_card_of_amd(build: Component) -> None:
-    """That no contract speaks against it is no proof: the doctor says that it works only where one speaks for it."""
+    """The absence of a broken contract proves nothing: the doctor says that it works only where a contract says so."""
     assert report(amd(build)).verdict.works[build.id] is not True
 
 
 @pytest.mark.parametrize("version", [None, "6.14.14"])
 @pytest.mark.parametrize("others", [(), (rocm_torch(),)])
-def test_a_card_with_the_kernels_own_module_or_amds_is_well(others: tuple[Component, ...], version: str | None) -> None:
+def test_a_card_with_the_kernels_own_module_or_amds_is_healthy(
+    others: tuple[Component, ...], version: str | None
+) -> None:
     made = report(amd(module(version=version), *others))
     assert (made.verdict.status, made.findings) == (Health.HEALTHY, ())
     assert made.verdict.works == ({"pytorch": True} if others else {})
@@ -120,7 +122,7 @@ def test_a_build_for_other_hardware_beside_a_card_is_said(build: str, cuda: str 
     assert any("rocm" in command for command in finding.fix.commands)
 
 
-def test_an_integrated_gpu_alone_is_no_reason_against_a_cpu_build() -> None:
+def test_an_integrated_gpu_alone_is_not_a_reason_against_a_cpu_build() -> None:
     facts = amd(torch("2.11.0", "cpu", None), gpus=[card("gfx1103", integrated=True)])
     assert report(facts).verdict.status is Health.HEALTHY
 
@@ -172,7 +174,7 @@ def test_a_card_that_the_kernel_drives_and_kfd_does_not_list(others: tuple[Compo
     assert finding.severity is severity
 
 
-def test_a_gpu_outside_kfd_beside_one_that_computes_or_hidden_by_a_container_is_no_fault() -> None:
+def test_a_gpu_outside_kfd_beside_one_that_computes_or_hidden_by_a_container_is_not_a_fault() -> None:
     beside = amd(gpus=[card(), card(None, "0000:10:00.0", kfd=False)])
     assert {one.severity for one in report(beside).findings} == {Severity.INFO}
     hidden = amd(gpus=[card(), card(None, "0000:10:00.0", kfd=False, hidden_nodes=1)])
@@ -218,7 +220,7 @@ def test_uncorrectable_errors_are_an_error_and_pages_out_of_use_a_warning() -> N
     assert ids(amd(gpus=[card(ras={"uncorrected": 0, "corrected": 99, "bad_pages": 0})])) == set()
 
 
-def test_nodes_that_nobody_asked_about_are_neither_open_nor_shut() -> None:
+def test_nodes_that_were_not_queried_are_neither_open_nor_shut() -> None:
     unasked = [{"path": path, "exists": True} for path in ("/dev/kfd", "/dev/dri/renderD128")]
     made = report(amd(rocm_torch(), module(nodes=unasked)))
     assert made.verdict.root_causes == ()
@@ -229,13 +231,13 @@ def test_nodes_that_nobody_asked_about_are_neither_open_nor_shut() -> None:
     assert report(amd(rocm_torch())).verdict.works == {"pytorch": True}
 
 
-def test_errors_of_a_gpu_in_partitions_are_told_once() -> None:
+def test_errors_of_a_gpu_in_partitions_are_reported_once() -> None:
     ras = {"uncorrected": 1, "blocks": {}}
     parts = [card("gfx942", ras=ras), card("gfx942", "0000:03:00.1", ras=ras, pci=PCI, partition=True)]
     assert [one.instance for one in report(amd(gpus=parts)).findings if one.id == "gpu-ecc-error"] == [PCI]
 
 
-def test_heat_at_the_limit_is_a_warning_and_below_it_is_well() -> None:
+def test_heat_at_the_limit_is_a_warning_and_below_it_is_fine() -> None:
     hot = card(temperature={"junction_c": 110.0, "junction_limit_c": 110.0, "edge_c": 80.0, "edge_limit_c": 100.0})
     assert roots(amd(gpus=[hot])) == ("gpu-overheat",)
     warm = card(temperature={"junction_c": 95.0, "junction_limit_c": 110.0, "memory_c": 90.0})
@@ -258,7 +260,7 @@ def test_an_idle_link_and_a_slot_with_few_lanes_are_no_fault(speed: float) -> No
     assert ids(amd(seen("pci-display", {**CARD, "bridges": [BRIDGE, slot, port]}))) == set()
 
 
-def test_the_driver_of_amd_is_held_against_the_rocm_that_is_here() -> None:
+def test_the_driver_of_amd_is_checked_against_the_rocm_that_is_here() -> None:
     drawn = {}
     for release in ("7.0.0", "6.1.0"):
         facts = amd(module(version="6.14.14"), seen("rocm", {"version": release, "path": "/opt/rocm"}))
@@ -272,7 +274,7 @@ def test_the_driver_of_amd_is_held_against_the_rocm_that_is_here() -> None:
 @pytest.mark.parametrize(
     ("release", "kept"), [("6.3.3", Kept.OK), ("6.2.0", Kept.OK), ("7.0.0", Kept.OK), ("7.9.0", Kept.UNKNOWN)]
 )
-def test_a_target_is_held_against_what_rocm_supports(release: str, kept: Kept) -> None:
+def test_a_target_is_checked_against_what_rocm_supports(release: str, kept: Kept) -> None:
     facts = amd(seen("rocm", {"version": release, "path": "/opt/rocm"}))
     assert [one.status for one in report(facts).contracts if one.kind == "target"] == [kept]
 
@@ -280,7 +282,7 @@ def test_a_target_is_held_against_what_rocm_supports(release: str, kept: Kept) -
 @pytest.mark.parametrize(
     ("version", "kept"), [("6.4.43482", Kept.OK), ("6.3.42134", Kept.LIMITED), ("7.0.51831", Kept.BROKEN)]
 )
-def test_a_build_is_held_against_the_hip_of_its_own_python(version: str, kept: Kept) -> None:
+def test_a_build_is_checked_against_the_hip_of_its_own_python(version: str, kept: Kept) -> None:
     facts = amd(rocm_torch(), seen("hip", {"version": version, "path": "/x", "environment": PYTHON}))
     assert [one.status for one in report(facts).contracts if one.kind == "library"] == [kept]
 

@@ -1,4 +1,4 @@
-"""Any facts at all are judged: without raising, the same in any order, and nobody's facts change nothing."""
+"""Any facts at all are judged: without raising, the same in any order, and unknown components change nothing."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ PATTERNS = [(one, sorted(one.compiled().groupindex) or ["code"]) for one in patt
 
 @st.composite
 def messages(draw: st.DrawFn) -> Message:
-    """Return a message of a known kind, with some of its values, whatever they say."""
+    """Return a message of a known kind, with some of its values, whatever they are."""
     pattern, names = draw(st.sampled_from(PATTERNS))
     named = draw(st.dictionaries(st.sampled_from(names), VALUES | TEXTS))
     return Message(kind=pattern.kind, line=draw(TEXTS), origin="a.txt", values={**pattern.values, **named})

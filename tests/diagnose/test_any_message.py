@@ -1,4 +1,4 @@
-"""Whatever a message holds or lacks, judging it never raises."""
+"""Whatever a message contains or lacks, judging it never raises."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_message_that_leads_somewhere_ends_in_a_cause_and_words_alone_are_neve
 
 
 def held(pattern: Pattern) -> list[dict[str, str]]:
-    """Return nothing, each value alone as a version and as a word, and all of them at once."""
+    """Return no values, each value alone as a version and as a word, and all of them at once."""
     names = sorted(pattern.compiled().groupindex)
     alone = chain.from_iterable(({name: "12.4"}, {name: "x"}) for name in names)
     return [{}, *alone, dict.fromkeys(names, "1"), dict.fromkeys(names, "libcudnn.so.9")]

@@ -1,6 +1,6 @@
 """Every broken requirement has its finding and every finding of a requirement its edge, on any machine.
 
-test_cases.py holds the report on each case to the same.
+test_cases.py checks the same for the report on each case.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def refused(release: str = "550.54.15", cuda: int = 12040) -> Facts:
 
 
 def unpaired(made: Report) -> Iterator[Contract | Finding]:
-    """Yield each broken requirement without a grave finding, and each grave finding of a requirement without it."""
+    """Yield each broken requirement without a serious finding, and each serious finding of a requirement without it."""
     grave = {one.key for one in made.findings if one.severity in GRAVE}
     edges = [one for one in made.contracts if one.status is Kept.BROKEN]
     yield from (one for one in edges if one.finding not in grave)
@@ -69,7 +69,7 @@ def test_no_recorded_machine_has_a_broken_requirement_without_its_finding_or_a_f
 @wide
 @pytest.mark.parametrize("seed", range(20 if WIDE else 1))
 def test_no_drawn_machine_has_a_broken_requirement_without_its_finding_or_a_finding_without_it(seed: int) -> None:
-    """Of one drawing in CI, of twenty with GPUSTACK_WIDE=1."""
+    """On one random draw in CI, on twenty with GPUSTACK_WIDE=1."""
     assert [one for facts in drawn.machines(6, seed) for one in unpaired(report(facts))] == []
 
 
@@ -114,7 +114,7 @@ def test_a_driver_that_is_older_than_the_gpu_is_an_error_with_the_commands_for_a
         (healthy(seen("dkms", {}), seen("kernel-headers", {"version": "6.5.0"})), None),
     ],
 )
-def test_a_requirement_that_no_rule_speaks_of_is_reported_unless_it_hurts_nobody(
+def test_a_requirement_that_no_rule_mentions_is_reported_unless_it_does_no_harm(
     facts: Facts, finding: str | None
 ) -> None:
     made = report(facts)
@@ -145,7 +145,7 @@ def test_a_title_names_what_is_wrong_in_plain_words(to: str, needs: str, found: 
     assert made.title == f"onnxruntime-gpu 1.20.0 {title}"
 
 
-def test_a_toolkit_that_cannot_compile_for_the_gpu_is_a_warning_for_who_builds_alone() -> None:
+def test_a_toolkit_that_cannot_compile_for_the_gpu_is_a_warning_only_for_users_who_build() -> None:
     toolkit = seen("cuda-toolkit", {"key": "/usr/local/cuda", "version": "12.4", "in_use": True})
     facts = on("580.95.05", 13000, toolkit, **BLACKWELL)
     assert report(facts).verdict.root_causes == ()

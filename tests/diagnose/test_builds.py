@@ -60,7 +60,7 @@ BEFORE = ["sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90"]
         ("8.5", "367.44", 8000, Kept.UNKNOWN),
     ],
 )
-def test_a_build_goes_with_a_driver(cuda: str, release: str, highest: int, kept: Kept) -> None:
+def test_a_build_works_with_a_driver(cuda: str, release: str, highest: int, kept: Kept) -> None:
     wanted = CudaVersion.parse(cuda)
     assert wanted is not None
     assert driver_fit(wanted, on(release, highest), MATRIX).kept is kept
@@ -81,7 +81,7 @@ def test_in_wsl_windows_driver_counts_by_its_cuda_version() -> None:
     assert driver_fit(CudaVersion(13, 0), facts, MATRIX).kept is Kept.BROKEN
 
 
-def test_a_build_within_the_same_major_is_no_fault() -> None:
+def test_a_build_within_the_same_major_is_not_a_fault() -> None:
     facts = on("535.183.01", 12020, torch("2.10.0", "cu128", "12.8"))
     assert roots(facts) == ()
     contract = next(one for one in report(facts).contracts if one.kind == "cuda")
@@ -110,7 +110,7 @@ def test_compat_packages_are_for_data_centre_gpus() -> None:
     assert "compat" not in finding.detail
 
 
-def test_where_no_build_is_known_the_driver_is_to_be_renewed() -> None:
+def test_where_no_build_is_known_the_driver_has_to_be_upgraded() -> None:
     facts = on("390.157", 9010, torch("1.3.0", "cu101", "10.1"), cc="6.1", name="NVIDIA GeForce GTX 1080")
     finding = found(facts, OLD)
     assert finding is not None
@@ -156,7 +156,7 @@ def test_a_toolkit_is_a_remark_unless_one_builds() -> None:
     assert OLD not in ids(on("535.183.01", 12020, unused))
 
 
-def test_a_gpu_that_is_newer_than_the_build_wants_another() -> None:
+def test_a_gpu_that_is_newer_than_the_build_needs_another() -> None:
     facts = on(
         "570.124.04", 12080, torch("2.6.0", "cu126", "12.6", archs=BEFORE), cc="12.0", name="NVIDIA GeForce RTX 5090"
     )
@@ -194,7 +194,7 @@ def test_of_two_gpus_one_without_code_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize("archs", [[], ["garbage"], ["sm_80"], ["sm_86"], ["sm_75", "compute_86"]])
-def test_code_of_the_same_major_or_no_list_at_all_is_no_fault(archs: list[str]) -> None:
+def test_code_of_the_same_major_or_no_list_at_all_is_not_a_fault(archs: list[str]) -> None:
     assert not {"arch-not-in-build", "ptx-newer-than-driver"} & ids(on("580.95.05", 13000, torch(archs=archs)))
 
 

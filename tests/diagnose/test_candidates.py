@@ -1,4 +1,4 @@
-"""Likely causes: whenever something was recognised and nothing is certain; never of a machine that is well."""
+"""Likely causes: listed whenever something was recognised but nothing is certain; never for a healthy machine."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_certain_root_cause_leaves_no_candidates_and_a_likely_one_is_none_itse
     assert likely > 3
 
 
-def test_a_machine_that_was_probed_and_is_well_has_none() -> None:
+def test_a_machine_that_was_probed_and_is_healthy_has_none() -> None:
     facts = healthy()
     assert candidates(facts, MATRIX, (), judge(facts, MATRIX).verdict) == judge(facts, MATRIX).candidates == ()
 
@@ -179,6 +179,6 @@ def test_a_recorded_machine_is_most_like_itself() -> None:
     assert alike >= 12
 
 
-def test_no_finding_comes_of_words_alone() -> None:
+def test_no_finding_comes_from_words_alone() -> None:
     report = reported(HEADERS)
     assert [one for one in report.findings if one.severity in {Severity.ERROR, Severity.WARNING}] == []

@@ -1,4 +1,4 @@
-"""What several probes saw of one GPU stands together in the report."""
+"""What several probes report about one GPU is shown together in the report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_recorded_gpu_has_all_that_is_known_of_it() -> None:
     assert card.facts["name"] == "NVIDIA H200"
 
 
-def test_the_kernel_logs_errors_of_a_gpu_stand_with_it_and_what_nvml_said_is_kept() -> None:
+def test_the_kernel_logs_errors_of_a_gpu_are_shown_with_it_and_what_nvml_said_is_kept() -> None:
     facts = healthy(log(xids=[{"pci": PCI, "code": 94, "text": "x"}, {"pci": "0000:99:00.0", "code": 79, "text": "y"}]))
     (gpu,) = [one for one in whole(facts, Matrix()) if one.id == "gpu"]
     before = next(one for one in facts.components if one.id == "gpu").instances[0].facts

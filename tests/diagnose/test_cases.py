@@ -1,9 +1,9 @@
-"""Real broken machines, told as people paste them into public issues: the true cause is named, nothing healthy blamed.
+"""Real broken machines, described as in public issues: the true cause is named, nothing healthy is blamed.
 
 Each file of ``tests/cases`` holds the machines of one cause: what was pasted of each, the thread of its facts, and the
-facts that a diagnosis must name (``|`` parts spellings). A case is ``partly`` decidable where its input narrows the
-cause down without settling it; then it is enough to list the cause, as a root or among the first candidates. The facts
-are the thread's; the text is ours: docs/decisions/0010-recorded-machines-in-our-own-words.md.
+facts that a diagnosis must name (``|`` separates spellings). A case is ``partly`` decidable where its input narrows
+the cause down without settling it; then it is enough to list the cause, as a root or among the first candidates. The
+facts are the thread's; the text is ours: docs/decisions/0010-recorded-machines-in-our-own-words.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_the_true_cause_is_the_first_root_and_names_the_facts_that_decide(cause:
 
 
 def judged(case: cases.Case) -> Report:
-    """Return the report on a case, after its fixes were held to what every fix keeps to."""
+    """Return the report on a case, after checking its fixes against the rules for every fix."""
     facts = facts_of(case)
     report = judge(facts, MATRIX)
     fixes.hold(facts, report)
@@ -48,12 +48,12 @@ def judged(case: cases.Case) -> Report:
 
 
 def wrong(report: Report) -> Iterator[str]:
-    """Yield in what a report falls short of what every report keeps to: its findings, its screen, its requirements."""
+    """Yield how a report breaks the rules for every report: on its findings, its screen, its requirements."""
     yield from (*unsound(report), *screens.wrong(report), *map(str, unpaired(report)))
 
 
 def misjudged(case: cases.Case) -> Iterator[str]:
-    """Yield what is wrong with the report on a stack that is broken."""
+    """Yield what is wrong with the report on a broken stack."""
     report = judged(case)
     yield from wrong(report)
     roots = report.verdict.root_causes
@@ -71,13 +71,13 @@ def misjudged(case: cases.Case) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("cause", cases.causes(healthy=True))
-def test_a_stack_that_is_well_is_not_blamed(cause: str) -> None:
+def test_a_stack_that_is_healthy_is_not_blamed(cause: str) -> None:
     found = [f"{case.id}: {why}" for case in cases.of(cause) for why in blamed(case)]
     assert not found, "\n".join(found)
 
 
 def blamed(case: cases.Case) -> Iterator[str]:
-    """Yield what the report has against a stack that is well."""
+    """Yield every complaint in the report on a healthy stack."""
     report = judged(case)
     yield from wrong(report)
     yield from report.verdict.root_causes

@@ -1,4 +1,4 @@
-"""Packages that are bound to torch change together: one command with every pin, and nothing left behind that broke."""
+"""Packages that depend on torch change together: one command with every pin, and nothing broken is left behind."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fixes(made: Report, *ids: str) -> list[Fix]:
 
 
 def test_vllm_beside_another_torch_is_one_change_set() -> None:
-    """The torch goes back to the one that vLLM was compiled for, and what already fits it stays."""
+    """Torch returns to the release that vLLM was compiled for, and what already fits that release stays."""
     made = report("torch==2.9.0 torchvision==0.23.0 torchaudio==2.8.0 vllm==0.11.0")
     found = fixes(made, "torch-torchvision-mismatch", "pin-violated", "extension-abi-mismatch")
     assert found
@@ -84,7 +84,7 @@ def test_an_extension_comes_in_the_release_that_fits_the_torch_beside_it(listed:
     [
         # its METADATA asks for 3.11
         ({"torch": "2.6.0", "torchvision": "0.21.0", "torchaudio": "2.8.0", "vllm": "0.33.0"}, 580, "3.10", "0.33.0"),
-        # those for torch 2.4.0 require a pyairports that its author took from the index
+        # those for torch 2.4.0 require a pyairports that the index no longer has
         (
             {"torch": "2.4.0", "torchvision": "0.19.0", "torchaudio": "2.4.0", "vllm": "0.25.0"},
             570,

@@ -1,4 +1,4 @@
-"""The map of the stack: every system that is known, in its order, each with what is known of it here."""
+"""The map of the stack: every known system, in its order, each with what is known about it on this machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_recorded_machine_has_all_ninety_first_and_then_what_else_was_seen() -
 
 
 @pytest.mark.parametrize(("taken", "why"), [("2026-11-21T10:02:00+00:00", NOT_ASKED), ("", NOT_TOLD)])
-def test_what_nobody_spoke_of_is_unknown_and_never_absent(taken: str, why: str) -> None:
+def test_what_was_not_mentioned_is_unknown_and_never_absent(taken: str, why: str) -> None:
     here = Component(id="vllm", layer=Layer.SERVING, vendor="any", status=Status.ABSENT, source="metadata")
     drawn = chart(Facts(taken=taken, host=Host(), components=(here,)), MATRIX)
     rest = [one for one in drawn.components if one.id != "vllm"]

@@ -1,4 +1,4 @@
-"""What is no fault because it was chosen, is over, or is another's; and faults that are told in ordinary words."""
+"""What is not a fault because it was chosen, is over, or concerns another machine; and faults in everyday words."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_fault_is_known_by_ordinary_words(text: str, root: str, names: str) ->
 
 
 @pytest.mark.parametrize("text", WELL)
-def test_what_was_chosen_or_is_anothers_is_no_fault(text: str) -> None:
+def test_what_was_chosen_or_is_anothers_is_not_a_fault(text: str) -> None:
     assert first(text)[0] is None
 
 

@@ -1,4 +1,4 @@
-"""Rules about libraries that are not the ones a framework was built with, and files that two wheels have written."""
+"""Rules about libraries that a framework was not built with, and files written by two wheels."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_nccl_that_two_wheels_have_written(fits: str | None, there: bool, sev
     assert "wheel-files-overwritten" not in ids(facts)
 
 
-def test_a_framework_that_ran_all_the_same_or_that_needs_neither_makes_it_a_warning() -> None:
+def test_a_framework_that_ran_anyway_or_that_needs_neither_makes_it_a_warning() -> None:
     ran = found(healthy(torch(pins=PINS, exercise=RAN), seen("packages", both())), "nccl-version-clash")  # type: ignore[arg-type]  # a copy
     assert ran is not None
     assert ran.severity is Severity.WARNING
@@ -78,7 +78,7 @@ def test_other_files_that_two_wheels_have_written() -> None:
     assert consequence.caused_by == finding.key
 
 
-def test_flavours_of_one_package_are_spoken_of_once() -> None:
+def test_flavours_of_one_package_are_mentioned_once() -> None:
     path = f"{SITE}/onnxruntime/capi/libonnxruntime_providers_shared.so"
     pair = both(path, "onnxruntime", names=("onnxruntime", "onnxruntime-gpu"))
     held = {"onnxruntime": "2.14.3", "onnxruntime-gpu": "2.27.3"}
@@ -148,7 +148,7 @@ def test_an_older_nccl_than_the_one_built_with(version: str | None, step: str, s
         ("libcufft.so.11", "cufft", None, Severity.WARNING),
     ],
 )
-def test_another_cuda_library_in_the_place_of_the_wheels(
+def test_another_cuda_library_instead_of_the_wheels(
     name: str, component: str, version: str | None, severity: Severity | None
 ) -> None:
     path = f"{TOOLKIT}/libcufft.so.11.0.8.103" if component == "cufft" else f"{TOOLKIT}/{name}"
@@ -181,7 +181,7 @@ def test_several_libraries_of_one_toolkit_are_one_finding() -> None:
 
 
 def linked(lacking: list[str], step: str = "LD_LIBRARY_PATH", **more: object) -> Component:
-    """Return a PyTorch whose libcusparse finds a linker that lacks these names."""
+    """Return a PyTorch whose libcusparse finds an nvJitLink that lacks these names."""
     path = f"{TOOLKIT}/libnvJitLink.so.12"
     linker = {"by": "/v/libcusparse.so.12", "path": path, "newest": "12.2", "wanted": lacking, "lacking": lacking}
     looked = {
@@ -205,7 +205,7 @@ def test_a_linker_older_than_what_asks_for_it() -> None:
     assert "nvjitlink-clash" not in ids(healthy(linked([])))
 
 
-def test_a_linker_of_its_own_that_is_too_old_is_installed_anew() -> None:
+def test_a_linker_of_its_own_that_is_too_old_is_reinstalled() -> None:
     pins = {"nvidia-nvjitlink-cu12": "12.4.127"}
     finding = found(healthy(linked(["__nvJitLinkComplete_12_4"], "RUNPATH", pins=pins)), "nvjitlink-clash")
     assert finding is not None
@@ -280,7 +280,7 @@ def test_a_newer_compat_library_on_a_consumer_gpu_foretells_error_804(name: str,
     assert ("forward-compat-804" in ids(facts)) is fires
 
 
-def test_a_libcuda_in_use_with_a_note_is_nothing_to_speak_of() -> None:
+def test_a_libcuda_in_use_with_a_note_is_nothing_to_report() -> None:
     """The driver's own libcuda has the note as well: seen on an H200 host."""
     note = {"drivers": [535, 550], "cuda": "13.0", "format": 1, "devices": []}
     copies = [

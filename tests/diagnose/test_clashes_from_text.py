@@ -1,4 +1,4 @@
-"""What people paste of packages and libraries that stand in each other's way, and the one cause that is named."""
+"""Pasted text about packages and libraries that conflict, and the one cause that is named."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ VISION = "torchvision/_C.so: undefined symbol: _ZN2at11getNonVariableTypeEN3c107
         ("nvcc-torch-mismatch", "nvcc is 12.6 but torch was built with cu118: apex fails", ("12.6", "11.8")),
     ],
 )
-def test_what_stands_in_the_way_is_the_one_cause(slug: str, text: str, mentions: tuple[str, ...]) -> None:
+def test_what_is_in_the_way_is_the_one_cause(slug: str, text: str, mentions: tuple[str, ...]) -> None:
     assert roots(text) == (slug,)
     found = told(text)
     assert [one for one in mentions if one not in found] == []
@@ -105,5 +105,5 @@ def test_what_stands_in_the_way_is_the_one_cause(slug: str, text: str, mentions:
         "from vllm import LLM\nValueError: max seq len is larger than the KV cache",
     ],
 )
-def test_what_merely_sounds_alike_is_no_fault(text: str) -> None:
+def test_what_merely_sounds_alike_is_not_a_fault(text: str) -> None:
     assert roots(text) == ()

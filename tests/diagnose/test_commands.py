@@ -1,7 +1,7 @@
-"""Nothing of an examined machine or of a pasted text runs when a command of ours is typed.
+"""Nothing from an examined machine or a pasted text runs when a user types one of our commands.
 
-Commands are made in one place, from literals of ours and from values that passed the check of their kind. The first
-half of this file holds the code to that; the second spoils recorded machines and lets a shell decide.
+Commands are made in one place, from our own literals and from values that passed the check of their kind. The first
+half of this file checks that the code does so; the second damages recorded machines and lets a shell decide.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 SOURCES = sorted(Path(assets.__file__).parent.rglob("*.py"))
 MAKER = Path(command.__file__)
-TABLE = Path(records.__file__)  # whose commands are those of our own table, and of a plugin's
+TABLE = Path(records.__file__)  # whose commands come from our own table, and from a plugin's
 SOME = 0.2  # of the words of a paste carry a payload
 QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
-ROUNDS = 6 if WIDE else 1  # how often each machine is spoilt
+ROUNDS = 6 if WIDE else 1  # how many times each machine is damaged
 PAYLOADS = (
     *("$(>PWN)", "`>PWN`", ";>PWN", "&>PWN", "|>PWN", "\n>PWN\n", " >PWN ", "'>PWN'", '">PWN"', "';>PWN;'"),
     *('";>PWN;"', "\\';>PWN", "$(>PWN", "${X:=`>PWN`}", "\r\n>PWN #", "\u2028>PWN", " $(>PWN) ", "-$(>PWN)", "<>PWN"),
@@ -67,7 +67,7 @@ def constants(tree: ast.Module) -> dict[str, ast.expr]:
 
 
 def literals(node: ast.expr, known: Mapping[str, ast.expr]) -> Iterator[ast.expr]:
-    """Yield the parts of an expression that make a text: of a choice both, of a table all values."""
+    """Yield the parts of an expression that yield text: both sides of a conditional, all values of a table."""
     if isinstance(node, ast.IfExp):
         yield from (*literals(node.body, known), *literals(node.orelse, known))
     elif isinstance(node, (ast.BoolOp, ast.Dict)):
@@ -94,7 +94,7 @@ def test_every_template_is_a_literal_whose_fields_lie_outside_quotes() -> None:
 
 
 def hold(path: Path) -> None:
-    """Raise AssertionError where a template of a module is made otherwise."""
+    """Raise AssertionError where a module builds a template in any other way."""
     tree = ast.parse(path.read_text("utf-8"))
     known = constants(tree)
     local = {
@@ -135,7 +135,7 @@ def test_the_tables_of_templates_are_literals() -> None:
 
 
 def written() -> Iterator[str]:
-    """Yield every command of the table of findings."""
+    """Yield every command in the table of findings."""
     for record in records.by_id().values():
         yield from (*record.commands, record.verify)
     yield from (one for pair in records.pairs().values() for one in pair.commands)
@@ -195,7 +195,7 @@ def test_a_word_is_quoted_or_left_blank(word: str, wanted: str) -> None:
 
 
 def spoilt(held: object, luck: random.Random, part: float) -> Any:  # noqa: ANN401 - the same shape, whatever it is
-    """Return the same facts with a payload behind some of their strings and keys."""
+    """Return the same facts with a payload appended to some of their strings and keys."""
     if type(held) is str:
         return held + luck.choice(PAYLOADS) if luck.random() < part else held
     if isinstance(held, Mapping):
@@ -229,7 +229,7 @@ done
 
 
 def runs(lines: Iterable[str], folder: Path) -> list[str]:
-    """Return the commands with which a shell that finds no program makes the file of the payload."""
+    """Return the commands with which a shell that finds no program creates the payload's file."""
     wanted = list(dict.fromkeys(lines))
     for number, one in enumerate(wanted):
         (folder / f"{number}.sh").write_text(one + "\n", "utf-8")
@@ -242,7 +242,7 @@ def runs(lines: Iterable[str], folder: Path) -> list[str]:
 
 
 def test_no_kind_of_word_runs_a_payload(tmp_path: Path) -> None:
-    """Every kind with every payload, behind what the kind takes and alone."""
+    """Every kind with every payload, on its own and after a valid value."""
     known = ("a", "1.2.3", "7", "550", "sm_90", "gfx1100", "0000:01:00.0", "/opt/a", "a.service", "")
     words = {kind(f"{before}{one}") for kind in command.KINDS for one in PAYLOADS for before in known}
     assert runs([sh("true {word}", word=word) for word in sorted(words)], tmp_path) == []
@@ -282,9 +282,9 @@ def test_the_shell_sees_a_payload_that_is_not_quoted(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("any_text")
 @pytest.mark.timeout(0 if WIDE else 240)
 def test_no_spoilt_machine_gives_a_command_that_runs_its_payload(tmp_path: Path) -> None:
-    """In CI all machines that were recorded or made up, one in six of the cases, and as text another one in six.
+    """In CI all recorded and invented machines, one in six of the cases, and as text another one in six.
 
-    ``GPUSTACK_WIDE=1`` takes each of them six times. A machine is spoilt in the same way in every run.
+    ``GPUSTACK_WIDE=1`` takes each of them six times. A machine is damaged in the same way in every run.
     """
     made: dict[str, None] = {}
     count = 0
@@ -304,6 +304,6 @@ def test_no_spoilt_machine_gives_a_command_that_runs_its_payload(tmp_path: Path)
 
 
 def cases_of(one_in: int, why: str = "") -> list[cases.Case]:
-    """Return so many of the cases; for another reason, others."""
+    """Return this many of the cases; a different selection for a different reason."""
     found = {f"{why}{case.id}": case for case in cases.every()}
     return [found[name] for name in sample(found, one_in)]

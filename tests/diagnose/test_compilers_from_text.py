@@ -1,4 +1,4 @@
-"""What people paste of builds that fail for their compilers, and the one cause that must come of it."""
+"""Pasted text about builds that fail because of their compilers, and the one cause that must result."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_architecture_that_a_newer_toolkit_dropped_is_not_called_new(arch: st
     text = f"nvcc fatal   : Unsupported gpu architecture '{arch}'\n{RELEASE.format(cuda, cuda)}"
     (one,) = [one for one in told(text).findings if one.id == "arch-dropped-by-toolkit"]
     assert f"CUDA {last} was the last" in one.title
-    assert one.severity.value == "info"  # what is built asks for it, and no such GPU is here
+    assert one.severity.value == "info"  # the build targets it, and there is no such GPU here
 
 
 def test_an_architecture_of_a_gpu_that_is_here_and_was_dropped_is_a_fault_of_the_toolkit() -> None:
@@ -129,5 +129,5 @@ def test_an_architecture_that_no_gpu_of_these_years_has_is_a_matter_of_what_is_b
         "ptxas error   : Feature 'tcgen05' not supported on .target 'sm_120'",
     ],
 )
-def test_what_builds_print_without_harm_is_no_fault(text: str) -> None:
+def test_what_builds_print_without_harm_is_not_a_fault(text: str) -> None:
     assert told(text).verdict.root_causes == ()

@@ -1,4 +1,4 @@
-"""What people paste of containers without a GPU, and the one cause that must come of it."""
+"""Pasted text about containers without a GPU, and the one cause that must result."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ FULL = "NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 9637892 bytes, er
         ),
     ],
 )
-def test_the_one_cause_is_named_with_what_to_type(slug: str, text: str, mentions: list[str]) -> None:
+def test_the_one_cause_is_named_with_its_commands(slug: str, text: str, mentions: list[str]) -> None:
     said = words(text, slug)
     assert [one for one in mentions if one not in said] == []
 

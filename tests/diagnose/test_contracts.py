@@ -1,4 +1,4 @@
-"""The contracts between the layers: drawn where both ends were seen, with what is needed and what was found."""
+"""The contracts between the layers: drawn where both ends were seen, with what is required and what was found."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_toolkit_and_bindings_have_contracts_with_the_driver() -> None:
     bindings = seen("cuda-bindings", {"key": "cuda-bindings", "version": "13.3.1", "environment": PYTHON})
     old = (module("535.183.01"), driver("535.183.01"), nvml("535.183.01", 12020), libcuda(12020, "535.183.01"))
     found = {(one.from_, one.to): one.status for one in report(healthy(toolkit, bindings, *old)).contracts}
-    assert found["cuda-toolkit", "nvidia-driver"] is Kept.LIMITED  # what is not compiled with it runs
+    assert found["cuda-toolkit", "nvidia-driver"] is Kept.LIMITED  # programs not compiled with it still run
     assert found["cuda-toolkit", "gpu"] is Kept.OK
     assert found["cuda-bindings", "nvidia-driver"] is Kept.LIMITED
     assert "cuda-toolkit" not in {one.from_ for one in report(machine(seen("pci-display"), toolkit)).contracts}
@@ -116,7 +116,7 @@ def test_a_driver_of_windows_is_judged_by_the_branch_that_it_is_of() -> None:
     facts = replace(on("551.61", 12040, cc="12.0", name="RTX 5090"), messages=())
     wsl = replace(facts, host=replace(facts.host, wsl=True))
     found = {(one.found, one.status) for one in report(wsl).contracts if one.kind == "branch"}
-    assert ("branch 550", Kept.LIMITED) in found  # NVML lists it all the same
+    assert ("branch 550", Kept.LIMITED) in found  # NVML lists it anyway
 
 
 def test_a_python_without_the_gil_has_no_wheel_where_there_is_one_with_it() -> None:

@@ -1,4 +1,4 @@
-"""The contracts that the doctor draws beside the driver's: toolkits, libraries, Python, and what PyTorch carries."""
+"""The contracts the doctor draws beside the driver's: toolkits, libraries, Python, and what PyTorch carries."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_module_that_will_not_build_with_the_kernel_breaks_its_contract_until_
     assert drawn(loaded, "nvidia-driver", "linux-kernel") is None
 
 
-def test_jax_goes_with_a_gpu_by_its_code_and_its_lowest_one() -> None:
+def test_jax_works_with_a_gpu_by_its_code_and_its_lowest_one() -> None:
     def found(cc: str, build: str = "cuda12") -> Kept | None:
         return status(on("580.95.05", 13000, jax(build, "0.9.0"), cc=cc), "jax", "gpu")
 
@@ -114,13 +114,13 @@ def test_tensorflow_has_contracts_with_driver_gpu_and_python() -> None:
     copy = seen("tensorflow", {"version": "2.17.1", "environment": PYTHON})
     facts = on("535.183.01", 12020, copy, python("3.13.1"), cc="12.0")
     assert status(facts, "tensorflow", "nvidia-driver") is Kept.LIMITED
-    # PTX made by CUDA 12.3 is newer than what a driver of 12.2 can compile
+    # PTX made by CUDA 12.3 is newer than what a driver that supports 12.2 can compile
     assert status(facts, "tensorflow", "gpu") is Kept.BROKEN
     assert status(on("550.54.15", 12040, copy, cc="12.0"), "tensorflow", "gpu") is Kept.LIMITED
     assert status(facts, "tensorflow", "python", "python") is Kept.UNKNOWN
 
 
-def test_a_python_without_a_wheel_is_unknown_where_the_package_is_there_all_the_same() -> None:
+def test_a_python_without_a_wheel_is_unknown_where_the_package_is_there_anyway() -> None:
     facts = healthy(torch("2.11.0"), python("3.9.1"))
     assert status(facts, "pytorch", "python", "python") is Kept.UNKNOWN
 
@@ -140,7 +140,7 @@ def test_a_python_without_a_wheel_is_unknown_where_the_package_is_there_all_the_
         ({"bitsandbytes": "0.49.2"}, "2.11.0", Kept.OK),
     ],
 )
-def test_what_is_built_on_pytorch_goes_with_the_one_beside_it(
+def test_what_is_built_on_pytorch_works_with_the_one_beside_it(
     listed: dict[str, str], version: str, expected: Kept | None
 ) -> None:
     name = {"flash_attn": "flash-attention"}.get(next(iter(listed)), next(iter(listed)))
@@ -155,7 +155,7 @@ def test_an_extension_in_another_python_is_not_compared() -> None:
     assert drawn(healthy(torch("2.9.1"), elsewhere), "vllm", "pytorch") is None
 
 
-def test_parts_that_want_a_newer_gpu_limit_and_the_whole_breaks() -> None:
+def test_parts_that_need_a_newer_gpu_limit_and_the_whole_breaks() -> None:
     old = on("580.95.05", 13000, packages(bitsandbytes="0.49.2", flash_attn="2.8.3"), cc="7.0")
     assert {one.status for one in report(old).contracts if one.from_ == "bitsandbytes" and one.to == "gpu"} == {
         Kept.OK,
@@ -164,7 +164,7 @@ def test_parts_that_want_a_newer_gpu_limit_and_the_whole_breaks() -> None:
     assert status(old, "flash-attention", "gpu") is Kept.BROKEN
 
 
-def test_cudnn_of_a_python_goes_with_the_gpu_and_one_that_lies_about_does_not_count() -> None:
+def test_cudnn_of_a_python_works_with_the_gpu_and_one_that_is_unused_does_not_count() -> None:
     copy = {"version": "9.12.0.46", "path": "/opt/venv/lib/libcudnn.so.9"}
     assert (
         status(on("580.95.05", 13000, seen("cudnn", {**copy, "environment": PYTHON}), cc="6.1"), "cudnn", "gpu")

@@ -1,4 +1,4 @@
-"""Rules about the driver's libraries, its start, containers and the environment."""
+"""Rules about the driver's libraries, its initialisation, containers and the environment."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_error_803_without_a_compat_library_is_none_of_it() -> None:
     assert "compat-libs-803" in ids(healthy(libcuda(init=803, path="/usr/lib/x/libcuda.so.580", copies=[copy])))
 
 
-def test_an_unused_compat_folder_is_nothing_to_speak_of() -> None:
+def test_an_unused_compat_folder_is_nothing_to_report() -> None:
     copies = [{"path": COMPAT, "real": COMPAT, "release": "570.86.10", "kind": "compat"}]
     assert ids(healthy(libcuda(copies=copies))) == set()
 
@@ -157,7 +157,7 @@ def test_an_unused_compat_folder_is_nothing_to_speak_of() -> None:
         ((seen("nvidia-fabricmanager"),), "docker", "on the host itself"),
     ],
 )
-def test_a_fabric_manager_that_nobody_saw_is_not_said_to_be_down(
+def test_a_fabric_manager_that_was_not_seen_is_not_said_to_be_down(
     others: tuple[Component, ...], container: str | None, word: str
 ) -> None:
     facts = healthy(libcuda(init=802), *others)
@@ -170,7 +170,7 @@ def test_a_fabric_that_is_not_ready_is_the_root() -> None:
     assert roots(healthy(libcuda(init=802))) == ("fabric-manager-not-running",)
     waiting = seen("gpu", gpu(fabric={"state": "in-progress"}))
     assert "fabric-manager-not-running" in ids(healthy(waiting, libcuda(init=3)))
-    assert ids(healthy(waiting)) == set()  # one GPU alone that works has nobody to reach
+    assert ids(healthy(waiting)) == set()  # a single working GPU has no peer to reach
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def bare(container: str = "docker") -> Facts:
     ],
 )
 def test_a_container_without_the_gpu_of_its_machine(container: str, words: list[str]) -> None:
-    """How GPUs get into it, for what runs it: a command that shows it on the machine, and a CI job's own option."""
+    """How a container gets its GPUs, depending on what runs it: a command that shows it, and a CI job's own option."""
     finding = found(bare(container), "container-no-gpus-flag")
     assert finding is not None
     assert finding.fix is not None
@@ -252,14 +252,14 @@ def test_a_container_without_the_gpu_of_its_machine(container: str, words: list[
     assert roots(bare(container)) == ("container-no-gpus-flag",)
 
 
-def test_a_container_that_has_nothing_for_a_gpu_is_no_fault() -> None:
+def test_a_container_that_has_nothing_for_a_gpu_is_not_a_fault() -> None:
     for facts in (merged(bare(), drop=["pytorch"]), merged(bare(), torch("2.11.0", "cpu", None))):
         made = report(facts)
         assert [(one.id, one.severity) for one in made.findings] == [("container-no-gpus-flag", Severity.INFO)]
         assert made.verdict.status is Health.NO_GPU
 
 
-def test_a_libcuda_that_starts_and_tells_of_no_gpu_works_for_nobody() -> None:
+def test_a_libcuda_that_starts_and_tells_of_no_gpu_is_unusable() -> None:
     made = report(healthy(torch(), libcuda(error="cuDeviceGetCount: 999")))
     assert made.verdict.root_causes == ("cuda-init-failed",)
     assert made.verdict.works == {"pytorch": False}
@@ -334,7 +334,7 @@ def test_where_the_gpus_were_not_counted_nothing_is_said_of_those_asked_for() ->
     assert "cuda-visible-devices-invalid" not in ids(facts)
 
 
-def test_a_job_that_was_given_no_gpu_is_no_fault_and_has_none() -> None:
+def test_a_job_that_was_given_no_gpu_is_not_a_fault_and_has_none() -> None:
     def given_none(*nodes: dict[str, object], visible: str | None = None) -> Facts:
         none = (nvml(count=0), seen("gpu"), libcuda(init=100, visible=visible), torch("2.11.0", "cpu", None))
         return healthy(*none, module(nodes=[node(), *nodes] if nodes else []))
@@ -356,7 +356,7 @@ def test_a_mode_that_lets_everybody_in_is_not_what_refuses() -> None:
     assert roots(within(healthy(torch(), module(nodes=[shut]), *broken))) == ("container-cgroup-lost-devices",)
 
 
-def test_a_gpu_that_could_not_be_brought_up_is_told_in_the_drivers_words() -> None:
+def test_a_gpu_that_could_not_be_brought_up_is_reported_in_the_drivers_words() -> None:
     line = "NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0x56:884)"
     facts = healthy(torch(), nvml(count=0), seen("gpu"), libcuda(init=100), log(line))
     finding = found(facts, "gpu-not-listed")

@@ -1,4 +1,4 @@
-"""What people paste of drivers that do not go with a build, an image or their own parts, and the one cause of it."""
+"""Pasted text about drivers that do not match a build, an image or their own parts, and the one cause of it."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_the_one_cause_is_named_with_what_decides_it(slug: str, text: str, menti
         ),
     ],
 )
-def test_what_programs_print_on_healthy_machines_is_no_fault(text: str) -> None:
+def test_what_programs_print_on_healthy_machines_is_not_a_fault(text: str) -> None:
     report = told(text)
     assert report.verdict.root_causes == ()
     assert not [one for one in report.findings if one.severity is Severity.ERROR]

@@ -1,4 +1,4 @@
-"""Faults of module, driver and hardware that people tell in their own words, named; and what is no fault, not named."""
+"""Faults of module, driver and hardware described in users' own words are named; what is not a fault is not."""
 
 from __future__ import annotations
 
@@ -140,5 +140,5 @@ def test_what_people_tell_names_the_cause_and_what_decides(finding: str, told: s
 
 
 @pytest.mark.parametrize("told", NO_FAULT)
-def test_what_is_merely_mentioned_is_no_fault(told: str, tmp_path: Path) -> None:
+def test_what_is_merely_mentioned_is_not_a_fault(told: str, tmp_path: Path) -> None:
     assert report(told, tmp_path).verdict.root_causes == ()

@@ -1,4 +1,4 @@
-"""What people paste of permissions, variables, MIG, WSL and paths, and the one cause that must come of it."""
+"""Pasted text about permissions, variables, MIG, WSL and paths, and the one cause that must result."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ WSL = "WSL2, Ubuntu 22.04, RTX 3080\n"
         ("oneapi-env-not-sourced", "make: icpx: command not found", ["setvars.sh"]),
     ],
 )
-def test_the_one_cause_is_named_with_what_to_type(slug: str, text: str, mentions: list[str]) -> None:
+def test_the_one_cause_is_named_with_its_commands(slug: str, text: str, mentions: list[str]) -> None:
     said = words(text, slug)
     assert [one for one in mentions if one not in said] == []
 

@@ -1,4 +1,4 @@
-"""Xids that follow from one another are one fault, counted, of this start of the machine; programs' own are none."""
+"""Xids that follow from one another are one fault, counted since boot; those caused by programs are not faults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def xid(code: int, seconds: float | None = 12.5, at: str = PCI, words: str = "",
 
 
 @pytest.mark.parametrize("lead", [48, 95, 79, 119])
-def test_what_follows_a_fault_of_the_gpu_is_no_fault_of_a_program(lead: int) -> None:
+def test_what_follows_a_fault_of_the_gpu_is_not_a_fault_of_a_program(lead: int) -> None:
     facts = merged(healthy(log(xids=[xid(lead), xid(45, 13.0), xid(45, 13.1), xid(43, 14.0)])), UNSEEN)
     assert "application-fault" not in ids(facts)
     (root,) = roots(facts)
@@ -46,7 +46,7 @@ def test_a_contained_error_harms_one_program_alone() -> None:
     assert finding.severity is Severity.WARNING
 
 
-def test_programs_that_failed_are_told_with_their_name_and_how_often() -> None:
+def test_programs_that_failed_are_reported_with_their_name_and_how_often() -> None:
     said = [
         xid(31, process="python"),
         xid(43, 12.6),
@@ -99,7 +99,7 @@ def test_a_recovery_that_only_the_log_asks_for(words: str, nvml: int | None, wan
 
 
 @pytest.mark.parametrize("odd", [{"pci": None, "code": 79}, {"pci": PCI, "code": "79"}, "text", None, {"seconds": "x"}])
-def test_what_is_no_event_is_passed_over(odd: object) -> None:
+def test_what_is_not_an_event_is_skipped(odd: object) -> None:
     assert ids(healthy(log(xids=[odd]))) == set()  # type: ignore[list-item]  # what is no event
 
 

@@ -1,4 +1,4 @@
-"""What every fix keeps to: it can be typed as it stands, harms no server far away, and fetches nothing of strangers."""
+"""Rules for every fix: it can be typed as it is, harms no remote server, and downloads nothing from unknown sources."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MATRIX = Matrix()
 SYSTEMS = ("debian", "rocky", "fedora", "azurelinux", "opensuse-leap", "sles", "arch", "pop", "linuxmint", "gentoo")
 INSTALLS = re.compile(r"(?:apt-get|dnf|tdnf|zypper|pacman)(?: -\S+)* (?:install|-S\w*)((?: [^\s&|;]+)+)")
 OF_A_LISTING = {"branch": r"\d{3}", "cuda": r"\d+-\d+", "gcc": r"\d+", "kernel": r"[\w.+~$()-]+"}
-# What our commands name to pip besides what is listed as installed: each a distribution of the project it is named for.
+# What our commands name to pip besides what is listed as installed: each is a distribution of the project it names.
 KNOWN = frozenset(
     {
         *("torch", "torchvision", "torchaudio", "jax", "jaxlib", "tensorflow", "tensorflow-cpu", "tensorflow-rocm"),
@@ -55,7 +55,7 @@ OF_NVIDIA = re.compile(
     r"|nvidia-(?:cublas|cuda-runtime|cuda-nvrtc|cufft|cufile|curand|cusolver|cusparse|nvjitlink)"  # from CUDA 13 on
 )
 VALUED = ("--index-url", "--extra-index-url", "--no-binary", "-i", "-f")
-# Packages that no distribution but Arch has itself, and Ubuntu those of the driver.
+# Packages that no distribution except Arch has itself; Ubuntu has those of the driver, too.
 NVIDIAS = re.compile(
     r"install\b.*\b(nvidia-open|nvidia-container-toolkit|nvidia-driver-cuda|cuda-(libraries|toolkit)-\d+)"
 )
@@ -128,7 +128,7 @@ def a_package_of_nvidia_alone_is_said_to_be_in_its_repository(
 
 
 def it_can_be_typed_as_it_stands(_: Facts, finding: Finding, typed: Sequence[str]) -> None:
-    """No blank for a person to fill in, and no question to the matrix instead of a change."""
+    """No blank for a person to fill in, and no matrix query instead of a change."""
     assert finding.fix is not None
     for command in filter(None, (*typed, finding.fix.verify)):
         assert not re.search(r"…|\.\.\.|<[a-z]+>", command), (finding.id, command)
@@ -137,7 +137,7 @@ def it_can_be_typed_as_it_stands(_: Facts, finding: Finding, typed: Sequence[str
 
 
 def unpinned(command: str) -> Iterator[str]:
-    """Yield what a command installs in whatever release is the newest on that day."""
+    """Yield what a command installs in whatever release is the newest that day."""
     asked = False
     before = ""
     for word in words(command):
@@ -149,7 +149,7 @@ def unpinned(command: str) -> Iterator[str]:
 
 
 def known_pin(name: str, facts: Facts, environment: str | None) -> bool:
-    """Return whether the matrix knows a release of a distribution that fits what is here."""
+    """Return whether the matrix knows a release of a distribution that fits this machine."""
     plain = name.partition("[")[0]
     here = place(facts, environment)
     if plain in FAMILY:
@@ -178,7 +178,7 @@ def what_the_matrix_can_pin_is_pinned(facts: Facts, finding: Finding, typed: Seq
 
 
 def hold(facts: Facts, made: Report) -> None:
-    """Raise AssertionError where a fix of the report does not keep to this."""
+    """Raise AssertionError where a fix in the report breaks one of these rules."""
     for finding in fixes_of(made):
         typed = finding.fix.commands if finding.fix else ()
         pip_is_given_no_name_but_known_and_installed_ones(facts, finding, typed)
@@ -191,7 +191,7 @@ def hold(facts: Facts, made: Report) -> None:
 
 @wide
 def test_every_fix_keeps_to_this_on_every_machine() -> None:
-    """On all that were recorded or made up and a sample of the cases; test_cases.py holds all cases to it."""
+    """On all recorded and invented machines and a sample of the cases; test_cases.py checks all cases."""
     for facts, made in judged():
         hold(facts, made)
 
@@ -214,7 +214,7 @@ def test_every_fix_keeps_to_this_on_every_distribution(system: str) -> None:
             for typed in INSTALLS.findall(" && ".join(finding.fix.commands if finding.fix else ())):
                 named |= {name for name in typed.split() if not name.startswith("-")}
     assert not [name for name in named if not there.fullmatch(name)]
-    assert named or system == "gentoo"  # whose packages nobody listed: no command names one there
+    assert named or system == "gentoo"  # whose packages are not recorded: no command names one there
 
 
 @pytest.mark.parametrize("system", ["ubuntu-24.04", "debian-13", "rocky-9", "rhel-10", "fedora-42", "sles-15", "arch"])
@@ -231,7 +231,7 @@ def test_drivers_compilers_and_toolkits_are_named_as_the_listing_has_them(system
 
 @pytest.mark.parametrize("system", ["ubuntu", "rocky", "arch", "sles"])
 def test_a_driver_of_the_runfile_is_removed_before_a_package_is_installed(system: str) -> None:
-    """Packages over a .run installation leave two releases of the libraries, and neither removes the other."""
+    """Packages over a .run installation leave two versions of the libraries, and neither removes the other."""
     facts = apply(Given(os=system, gpu="RTX 4090"), None, MATRIX)
     ran = seen("nvidia-driver", {"packages": [{"kind": "runfile", "name": "nvidia-installer", "version": None}]})
     typed, by_hand = apart(fixes.driver(merged(facts, ran), MATRIX, branch=580))
@@ -250,7 +250,7 @@ def test_inside_wsl_nothing_of_the_driver_for_linux_is_installed() -> None:
 
 
 def respelled(held: object, before: str, after: str) -> object:
-    """Return the same facts with one text for another."""
+    """Return the same facts with one text replaced by another."""
     if isinstance(held, str):
         return held.replace(before, after) if type(held) is str else held
     if isinstance(held, Mapping):

@@ -1,4 +1,4 @@
-"""What is said of frameworks and wheels in pasted text, and which cause the doctor names for it."""
+"""Pasted text about frameworks and wheels, and the cause that the doctor names for it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def roots(*texts: str) -> tuple[str, ...]:
 
 
 def told(*texts: str) -> str:
-    """Return all that the doctor says of the first cause, as JSON."""
+    """Return everything that the doctor says about the first cause, as JSON."""
     found = report(*texts)
     first = found.verdict.root_keys[0]
     findings = json.loads(render(found))["findings"]
@@ -66,7 +66,7 @@ def test_a_build_for_the_cpu_is_named(text: str) -> None:
         "PyTorch version: 2.4.0+cpu\nCUDA used to build PyTorch: None\nGPU models and configuration: No CUDA",
     ],
 )
-def test_a_build_for_the_cpu_is_no_fault_where_nobody_misses_the_gpu(text: str) -> None:
+def test_a_build_for_the_cpu_is_not_a_fault_where_the_gpu_is_not_needed(text: str) -> None:
     assert roots(text) == ()
 
 
@@ -116,7 +116,7 @@ def test_a_newer_gpu_of_the_newest_generation_is_only_warned_of() -> None:
     assert roots(f"{text}\n{NO_KERNEL}")
 
 
-def test_a_guessed_build_alone_accuses_nobody() -> None:
+def test_a_guessed_build_alone_blames_nothing() -> None:
     assert roots("torch 2.6.0 on Ubuntu 24.04, RTX 5090, works with the cu128 wheel") == ()
 
 
@@ -138,7 +138,7 @@ def test_an_amd_gpu_without_code_is_named(text: str, mentions: tuple[str, ...]) 
     assert all(one in told(text) for one in mentions)
 
 
-def test_hipblaslt_that_is_passed_over_is_harmless() -> None:
+def test_hipblaslt_that_is_skipped_is_harmless() -> None:
     assert roots("Attempting to use hipBLASLt on an unsupported architecture! gfx1100, torch 2.6.0+rocm6.2.4") == ()
 
 
@@ -169,7 +169,7 @@ def test_torch_and_its_companions_of_other_releases_are_named(text: str, mention
 @pytest.mark.parametrize(
     "listed", ["torch==2.5.1+cu124\ntorchvision==0.20.1+cu124", "torch==2.13.0\ntorchaudio==2.11.0"]
 )
-def test_companions_that_belong_together_are_well(listed: str) -> None:
+def test_matching_companions_are_fine(listed: str) -> None:
     assert roots(listed) == ()
 
 
@@ -186,7 +186,7 @@ def test_two_copies_of_torch_are_named(text: str) -> None:
     assert roots(text) == ("duplicate-torch-install",)
 
 
-def test_an_upgrade_is_no_second_copy() -> None:
+def test_an_upgrade_is_not_a_second_copy() -> None:
     steps = "Successfully uninstalled torch-2.5.1\nSuccessfully installed torch-2.6.0\n"
     assert roots(f"{steps}>>> torch.__version__\n'2.6.0+cu124'") == ()
 
@@ -220,11 +220,11 @@ def test_jax_and_its_plugin_of_other_releases_are_named(text: str, mentions: tup
         ("torch==2.7.1\nnvidia-cudnn-cu12==9.1.0.70", "torch 2.7.1 requires nvidia-cudnn-cu12 ==9.5.1.17"),
         ("numba==0.61.0\nnumpy==2.1.3", None),
         ("vllm==0.9.2\ntorch==2.7.0", None),
-        ("vllm==0.2.7\ntorch==2.1.0", None),  # the last number alone: whether it hurts, a list does not tell
-        ("bitsandbytes==0.46.0\ntorch==1.0.0", None),  # nobody read what that release requires
+        ("vllm==0.2.7\ntorch==2.1.0", None),  # only the last number differs: a list does not show whether that matters
+        ("bitsandbytes==0.46.0\ntorch==1.0.0", None),  # the matrix has no requirements of that release
         ("numba==99.0\nnumpy==2.2.0", None),
     ],
 )
-def test_a_mere_list_of_packages_is_held_against_what_the_index_says_of_them(listed: str, said: str | None) -> None:
+def test_a_mere_list_of_packages_is_checked_against_what_the_index_says_of_them(listed: str, said: str | None) -> None:
     found = [one.title for one in report(listed).findings if one.id == "pin-violated" and one.severity.value != "info"]
     assert [one.startswith(said or "") for one in found] == [True] * (said is not None)

@@ -1,4 +1,4 @@
-"""Rules about frameworks: builds that use no GPU, wheels that clash, and what came of running them."""
+"""Rules about frameworks: builds that use no GPU, wheels that clash, and the results of running them."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_onnxruntime_for_the_cpu_is_a_remark_beside_another_unless_one_infers() 
     assert alone is not None
     assert alone.severity is Severity.WARNING
     assert alone.fix is not None
-    assert alone.fix.commands[-1].endswith('pip install "onnxruntime-gpu==1.30.*"')  # in the minor that is here
+    assert alone.fix.commands[-1].endswith('pip install "onnxruntime-gpu==1.30.*"')  # of the installed minor version
 
 
-def test_a_cpu_build_is_no_fault_where_there_is_no_gpu_or_cuda_does_not_start() -> None:
+def test_a_cpu_build_is_not_a_fault_where_there_is_no_gpu_or_cuda_does_not_start() -> None:
     none = machine(seen("pci-display"), torch("2.11.0", "cpu", None), onnxruntime())
     assert ids(none) == set()
     finding = found(healthy(torch("2.11.0", "cpu", None), libcuda(init=802)), "cpu-only-build")
@@ -121,7 +121,9 @@ RAN = {"ran": True, "ok": True, "device": "cuda:0", "error": None}
         ({"ran": False, "status": "failed", "reason": "gave no answer in 8.0 s"}, Severity.UNKNOWN, "did not finish"),
     ],
 )
-def test_a_framework_that_was_run_in_vain(exercise: dict[str, object], severity: Severity | None, words: str) -> None:
+def test_a_framework_that_was_run_without_success(
+    exercise: dict[str, object], severity: Severity | None, words: str
+) -> None:
     facts = healthy(torch(exercise=exercise))
     finding = found(facts, "framework-fails-on-gpu")
     assert (finding.severity if finding else None) is severity
@@ -139,7 +141,7 @@ def test_a_framework_that_was_run_in_vain(exercise: dict[str, object], severity:
         ({"ran": True, "ok": True, "device": "cpu"}, None),
     ],
 )
-def test_an_import_that_fails_is_told_where_there_is_no_gpu(
+def test_an_import_that_fails_is_reported_where_there_is_no_gpu(
     exercise: dict[str, object], severity: Severity | None
 ) -> None:
     facts = machine(kernel(), seen("pci-display"), torch(exercise=exercise))
@@ -148,13 +150,13 @@ def test_an_import_that_fails_is_told_where_there_is_no_gpu(
     assert "framework-fails-on-gpu" not in ids(facts)
 
 
-def test_an_import_that_fails_beside_a_gpu_is_told_once() -> None:
+def test_an_import_that_fails_beside_a_gpu_is_reported_once() -> None:
     failed = {"ran": False, "ok": False, "error": "ImportError: x"}
     assert "framework-import-fails" not in ids(healthy(torch(exercise=failed)))
     assert "framework-import-fails" in ids(healthy(onnxruntime(exercise=failed)))
 
 
-def test_what_fails_for_a_deeper_reason_is_a_consequence() -> None:
+def test_a_failure_with_a_deeper_cause_is_a_consequence() -> None:
     failed = {"ran": True, "ok": False, "device": "cuda:0", "error": "no kernel image is available"}
     facts = on("570.124.04", 12080, torch("2.6.0", "cu126", "12.6", archs=BEFORE, exercise=failed), cc="12.0")
     assert roots(facts) == ("arch-not-in-build",)

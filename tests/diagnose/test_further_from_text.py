@@ -1,4 +1,4 @@
-"""Faults in further words, lone messages without the neighbours they usually have, and which of two faults is first."""
+"""Faults in other words, single messages without their usual neighbours, and which of two faults comes first."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FAULTS = (
         "import nixl_ep\n  from . import nixl_ep_cpp\nImportError: libcudart.so.13: cannot open shared object file",
         *("cuda-major-mismatch-wheel", "nixl"),
     ),
-    # of the release alone: no CUDA build of it has code for this GPU, whichever was taken
+    # from the release alone: none of its CUDA builds has code for this GPU
     ("pip install torch==2.4.0\nmy gpu: RTX 5090, training does not start", "arch-not-in-build", "sm_120"),
     ("torch==2.8.0 from pip, my GPU is a GTX 780", "arch-not-in-build", "sm_35"),
     ("cuInit gives CUDA_ERROR_STUB_LIBRARY", "stub-on-loader-path", "stub library"),
@@ -117,6 +117,6 @@ def test_the_fault_is_the_first_root_and_names_what_decides(words: str, finding:
 
 
 @pytest.mark.parametrize("words", WELL)
-def test_what_is_no_fault_of_the_stack_gives_no_root(words: str) -> None:
+def test_what_is_not_a_fault_of_the_stack_gives_no_root(words: str) -> None:
     facts, _ = take([("paste", f"{words}\n")], MATRIX)
     assert judge(facts, MATRIX).verdict.root_causes == ()

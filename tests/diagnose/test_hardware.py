@@ -1,4 +1,4 @@
-"""Rules about the GPU itself: faults, heat, links, and what could not be examined."""
+"""Rules about the GPU itself: faults, heat, links, and what could not be checked."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_a_probe_that_failed_in_any_words_leaves_the_verdict_unknown(name: str, 
     assert report(healthy(files_alone)).verdict.status is Health.HEALTHY
 
 
-def test_a_framework_that_one_python_could_not_be_asked_after_leaves_the_verdict_unknown() -> None:
+def test_a_framework_that_one_python_could_not_be_asked_about_leaves_the_verdict_unknown() -> None:
     blank = {"status": "unknown", "answer": "failed", "error": "KeyError: 'x'", "environment": PYTHON}
     well = {"version": "2.11.0+cu130", "environment": "/b/bin/python"}
     facts = healthy(replace(seen("pytorch", well, blank), vendor="any"))
@@ -260,7 +260,7 @@ def test_a_framework_that_one_python_could_not_be_asked_after_leaves_the_verdict
     assert f"PyTorch in {PYTHON}" in finding.title
 
 
-def test_a_gpu_whose_questions_all_fail_is_not_well() -> None:
+def test_a_gpu_whose_questions_all_fail_is_not_healthy() -> None:
     facts = healthy(
         seen("gpu", gpu(), gpu(at=OTHER, status="failed", code=999, error="NVMLError_Unknown: Unknown Error"))
     )
@@ -285,7 +285,7 @@ def test_the_list_of_gpus_that_fails_by_itself_is_missed_too() -> None:
     assert report(facts).verdict.status is Health.UNKNOWN
 
 
-def test_what_nobody_needs_may_fail() -> None:
+def test_what_is_not_needed_may_fail() -> None:
     facts = healthy(seen("dkms", reason="OSError", status="failed"), seen("nvlink", reason="x", status="failed"))
     assert report(facts).verdict.status is Health.HEALTHY
 
@@ -299,7 +299,7 @@ def test_a_gpu_of_another_maker_is_not_examined() -> None:
     assert report(beside).verdict.status is Health.HEALTHY
 
 
-def test_bridges_and_emulated_displays_are_no_gpus() -> None:
+def test_bridges_and_emulated_displays_are_not_gpus() -> None:
     switch = pci("nvidia-nvswitch", "0x22a3", **{"class": "0x068000"})
     emulated = pci(None, "0x1111", "0000:00:01.0", "other")
     facts = machine(seen("pci-display", switch, emulated), seen("nvml"), seen("libcuda"), module(None, None))

@@ -1,4 +1,4 @@
-"""Faults of GPUs and of the machine, named from what people paste and say: the true cause is the first root."""
+"""Faults of GPUs and of the machine, named from what people paste and write: the true cause is the first root."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_cause_is_named_with_the_fact_that_decides(finding: str, text: str, 
 
 
 @pytest.mark.parametrize("text", WELL)
-def test_what_healthy_machines_print_too_is_no_fault(text: str) -> None:
+def test_what_healthy_machines_print_too_is_not_a_fault(text: str) -> None:
     assert not roots(text)
 
 

@@ -1,4 +1,4 @@
-"""Faults planted in recorded machines: each is told with its GPU and its fact, and the machines themselves are well."""
+"""Faults planted in recorded machines: each is reported with its GPU and its fact; unchanged machines are healthy."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from tests.wide import one_of, wide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What NVIDIA asks for that is no fault of the machine, or that other Xids and words say.
+# What NVIDIA recommends for what is no fault of the machine, or is covered by other Xids and words.
 PASSED = {*("IGNORE", "RESTART_APP", "CONTACT_SUPPORT", "XID_154"), *(f"WORKFLOW_XID_{code}" for code in (13, 31, 45))}
-RECORDED = 63  # says that a repair of the memory was noted, which the GPU's own facts weigh
-CONTAINED = 94  # asks for a new program alone, and is an ECC error
+RECORDED = 63  # records a memory repair, which is judged by the GPU's own facts
+CONTAINED = 94  # only requires restarting the program, and is an ECC error
 KINDS = {"state", "limit", "alike", "count", "event"}
 MACHINES = {"two": recorded(), "eight": eight()}
 GRAVE = {Severity.ERROR, Severity.WARNING}
@@ -65,7 +65,7 @@ def says(finding: Finding) -> str:
     ("fault", "size"),
     [pytest.param(one, size, id=f"{one.name}-{size}") for one in FAULTS for size in one_of([*MACHINES], one.name)],
 )
-def test_a_planted_fault_is_told_with_its_gpu_and_its_fact(fault: Fault, size: str) -> None:
+def test_a_planted_fault_is_reported_with_its_gpu_and_its_fact(fault: Fault, size: str) -> None:
     """In CI each on a machine of two GPUs or of eight, on both with GPUSTACK_WIDE=1."""
     said = copy.deepcopy(MACHINES[size])
     last = (8 if size == "eight" else 2) - 1
@@ -102,7 +102,7 @@ def test_the_machine_of_eight_that_faults_are_planted_in_is_healthy() -> None:
 
 
 def test_every_row_is_broken_by_a_planted_fault() -> None:
-    """When this fails: a new row of health.toml wants a fault in faults.py."""
+    """When this fails: a new row of health.toml needs a fault in faults.py."""
     broken = set()
     for fault in FAULTS:
         said = copy.deepcopy(MACHINES["two"])
@@ -145,7 +145,7 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
     size = draw(st.sampled_from([2, 8]))
     said = recorded() if size == 2 else eight()
     for fault in draw(st.lists(st.sampled_from(FAULTS), min_size=1, max_size=6, unique_by=lambda one: one.finding)):
-        with suppress(LookupError, AttributeError, TypeError, ValueError):  # another fault has changed the place
+        with suppress(LookupError, AttributeError, TypeError, ValueError):  # another fault has changed the same place
             fault.plant(said, draw(st.integers(0, size - 1)))
     return said
 
@@ -176,7 +176,7 @@ def test_persistence_is_a_warning_on_data_centre_gpus_alone_and_told_once() -> N
         ("the container has no node of it", lambda said: put(said, "nvidia.ko", 0, "nodes[2].exists", value=False)),
     ],
 )
-def test_a_gpu_that_is_hidden_on_purpose_is_no_finding(name: str, change: Callable[[dict[str, Any]], None]) -> None:
+def test_a_gpu_that_is_hidden_on_purpose_is_not_a_finding(name: str, change: Callable[[dict[str, Any]], None]) -> None:
     said = recorded()
     gone_from_nvml_without_a_word.plant(said, 1)
     change(said)
@@ -228,7 +228,7 @@ def test_gpus_that_wait_for_the_fabric_are_a_warning_while_cuda_works_and_no_roo
     assert {one.caused_by for one in made.findings if one.id == "fabric-state"} == {"fabric-manager-not-running"}
 
 
-def test_an_idle_link_that_is_slow_and_links_of_a_bridge_that_are_unused_are_no_faults() -> None:
+def test_an_idle_link_that_is_slow_and_links_of_a_bridge_that_are_unused_are_not_faults() -> None:
     said = recorded()
     put(said, "gpu", 1, "pcie.generation", 1)
     put(said, "pci-display", 1, "link.speed", 2.5)
@@ -242,7 +242,7 @@ def test_an_idle_link_that_is_slow_and_links_of_a_bridge_that_are_unused_are_no_
     assert drawn(report(facts(said))) == []
 
 
-def test_ports_of_network_cards_that_are_in_use_or_unused_alike_are_no_faults() -> None:
+def test_ports_of_network_cards_that_are_in_use_or_unused_alike_are_not_faults() -> None:
     said = recorded()
     add_ports(said)
     assert drawn(report(facts(said))) == []
@@ -299,7 +299,7 @@ def test_a_record_says_what_was_seen_why_it_hurts_and_what_to_do(finding: str) -
     assert len(re.findall(r"[.:;]", rest)) >= 2
 
 
-def test_a_table_where_a_word_belongs_costs_no_report() -> None:
+def test_a_table_where_a_word_belongs_does_not_break_the_report() -> None:
     gpus = seen("gpu", {"key": "0"})
     odd = replace(gpus, instances=tuple(replace(one, facts={"recovery_action": {}}) for one in gpus.instances))
     assert any(one.because for one in report(machine(odd)).findings)

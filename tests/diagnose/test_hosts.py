@@ -1,4 +1,4 @@
-"""Machines that were recorded or made up, each with the answer it must yield."""
+"""Recorded and invented machines, each with the diagnosis that must result."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_machine_says_what_it_is_and_whether_it_was_real(path: Path) -> None:
         **told,
         "environments": pythons,
         "components": components,
-    }  # recorded before these were kept
+    }  # recorded before snapshots kept these
     assert plain(facts) == kept
 
 

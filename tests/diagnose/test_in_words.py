@@ -1,4 +1,4 @@
-"""What a person names side by side is judged as the same question would be; likely at most, and never on a guess."""
+"""Things that a person mentions together are judged like the same question; "likely" at most, and never on a guess."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SILENT = (
 
 
 @pytest.mark.parametrize(("words", "finding"), PAIRS)
-def test_two_things_that_do_not_go_together_are_the_root(words: str, finding: str) -> None:
+def test_two_things_that_are_incompatible_are_the_root(words: str, finding: str) -> None:
     facts, _ = take([("paste", f"{words}\n")], MATRIX)
     report = judge(facts, MATRIX)
     assert report.verdict.root_causes == (finding,)
@@ -50,8 +50,8 @@ def test_what_may_never_meet_is_not_judged(words: str) -> None:
     assert judge(facts, MATRIX).verdict.root_causes == ()
 
 
-def test_a_name_that_is_no_text_costs_no_answer() -> None:
-    """A snapshot of someone else's may hold anything where a name belongs."""
+def test_a_name_that_is_not_text_loses_no_answer() -> None:
+    """A snapshot from someone else may contain anything where a name belongs."""
     copies = seen("kernel-headers", {"key": "0"}, {"key": "1"})
     named = replace(copies, instances=tuple(replace(one, facts={"name": {}}) for one in copies.instances))
     assert judge(replace(machine(named), taken=""), MATRIX).verdict.root_causes == ()

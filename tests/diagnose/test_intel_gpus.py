@@ -1,4 +1,4 @@
-"""Intel's GPUs judged from facts: what is wrong with a card, and what is no fault of a GPU in a processor."""
+"""Intel's GPUs judged from facts: what is wrong with a card, and what is not a fault in an integrated GPU."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ XPU = {
 
 
 def card(at: str = CARD, device: str = "0x56a0", **facts: object) -> dict[str, object]:
-    """Return one Intel GPU as the probe tells of it."""
+    """Return one Intel GPU as the probe reports it."""
     common = {"key": at, "pci": at, "device_id": device, "driver": "i915", "integrated": at == INSIDE, "nodes": [NODE]}
     return {**common, "link": None, "clocks": [], **facts}
 
@@ -55,7 +55,7 @@ def bus(at: str = CARD, device: str = "0x56a0", **facts: object) -> dict[str, ob
 
 
 def arc(*more: Component, **facts: object) -> Facts:
-    """Return a machine whose only GPU is an Arc A770, well but for what is told."""
+    """Return a machine whose only GPU is an Arc A770, healthy except for what is given."""
     parts = (
         seen("pci-display", bus()),
         seen("intel-gpu", {**card(), **facts}),
@@ -111,11 +111,11 @@ def test_what_is_there_but_lists_nothing_is_not_called_missing() -> None:
 
 
 def drop_runtime() -> Component:
-    """Return a runtime that nobody could look at."""
+    """Return a runtime that could not be checked."""
     return seen("intel-compute-runtime", status="unknown", reason="no time")
 
 
-def test_a_gpu_in_a_processor_is_no_reason_for_a_fault() -> None:
+def test_a_gpu_in_a_processor_is_not_a_reason_for_a_fault() -> None:
     parts = (seen("pci-display", bus(INSIDE, "0x9a49")), seen("intel-gpu", card(INSIDE, "0x9a49", nodes=[SHUT])))
     facts = machine(*parts, seen("level-zero"), NO_RUNTIME, seen("libcuda"), torch("2.11.0", "cpu", None))
     assert report(facts).verdict.status is Health.HEALTHY
@@ -132,7 +132,7 @@ def test_a_gpu_in_the_processor_beside_an_nvidia_gpu_stays_quiet() -> None:
     assert made.findings == ()
 
 
-def test_a_neural_unit_is_no_gpu() -> None:
+def test_an_npu_is_not_a_gpu() -> None:
     unit = bus("0000:00:0b.0", "0x7d1d", **{"class": "0x120000"})
     facts = machine(seen("pci-display", unit), seen("intel-gpu"))
     assert report(facts).verdict.status is Health.NO_GPU
@@ -196,7 +196,7 @@ def test_oneapi_that_is_installed_and_not_set_up() -> None:
     assert found(arc(seen("oneapi", {**root, "on_library_path": []}), xpu()), "oneapi-env-not-sourced") is None
 
 
-def test_garbage_in_a_gpus_facts_is_no_crash() -> None:
+def test_garbage_in_a_gpus_facts_is_not_a_crash() -> None:
     facts = arc(device_id="0xzz", nodes=["x", None], survivability="yes", link=3, memory_bytes="much")
     assert report(facts).verdict.status is Health.HEALTHY
     odd = seen("level-zero", {"key": "z", "ze_init": 0, "drivers": [3, {"devices": "none"}, {"devices": [None]}]})
@@ -238,14 +238,14 @@ def test_a_build_whose_gpu_level_zero_does_not_list_does_not_work() -> None:
     assert kept(arc(xpu()), "module") == [("i915", Kept.OK)]
 
 
-def test_a_node_that_nobody_asked_about_is_not_shut() -> None:
+def test_a_node_that_was_not_queried_is_not_shut() -> None:
     unasked = {**NODE, "readable": None, "writable": None}
     for nodes, told in (([unasked], False), ([SHUT], True)):
         facts = arc(xpu(), nodes=nodes)
         assert ("user-not-in-render-group" in ids(facts)) is told
 
 
-# Drivers that are registered and not there.
+# Drivers that are registered but missing.
 
 
 def icds(component: str, *rows: Mapping[str, object], **facts: object) -> Facts:
@@ -256,7 +256,7 @@ GONE = {"file": "/etc/OpenCL/vendors/intel.icd", "library": "/l/libigdrcl.so", "
 
 
 @pytest.mark.parametrize("component", ["opencl", "vulkan"])
-def test_a_registered_driver_that_is_not_there_is_told_and_takes_nothing_from_cuda(component: str) -> None:
+def test_a_registered_driver_that_is_not_there_is_reported_and_takes_nothing_from_cuda(component: str) -> None:
     finding = found(icds(component, GONE), f"{component}-icd-broken")
     assert finding is not None
     assert finding.severity is Severity.INFO

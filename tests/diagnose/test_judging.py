@@ -1,4 +1,4 @@
-"""The judge: one verdict, causes before consequences, and the same answer to the same facts."""
+"""The judge: one verdict, causes before consequences, and the same result for the same facts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.build import (
 )
 from tests.policy.checked import LOW
 
-FAILED = engine.failed  # tests are ended by it otherwise (conftest.py)
+FAILED = engine.failed  # which otherwise fails tests (conftest.py)
 RAN = {"ran": True, "ok": True, "device": "cuda:0"}
 
 
@@ -91,7 +91,7 @@ def test_what_was_not_seen_for_a_known_reason_leaves_the_verdict_to_that_reason(
         assert engine.verdict([hot, follows], facts, {}, blind=False).status is status
 
 
-def test_what_was_not_seen_is_told_beside_what_was() -> None:
+def test_what_was_not_seen_is_reported_beside_what_was() -> None:
     denied = Unseen(what="/dev/kmsg", why="permission denied", enable_by="run gpustack as root")
     assert report(merged(healthy(), unseen=[denied])).not_seen == (denied,)
 
@@ -110,7 +110,7 @@ def test_gpus_that_are_all_held_for_virtual_machines_are_as_they_should_be() -> 
     assert ids(held) == {"gpu-passed-through"}
 
 
-def test_no_gpu_is_no_fault_and_needs_a_look_at_the_bus() -> None:
+def test_no_gpu_is_not_a_fault_and_needs_a_look_at_the_bus() -> None:
     bare = (kernel(), module(None, None), driver(None), seen("nvml"), seen("libcuda"), python(), torch())
     assert report(machine(seen("pci-display"), *bare)).verdict.status is Health.NO_GPU
     assert ids(machine(seen("pci-display"), *bare)) == set()
@@ -142,7 +142,7 @@ def test_a_second_gpu_without_code_takes_nothing_from_the_first() -> None:
     assert report(two("6.1")).verdict.status is Health.BROKEN
 
 
-def test_what_is_wrong_in_a_second_python_is_told_of_that_one() -> None:
+def test_what_is_wrong_in_a_second_python_is_reported_for_that_one() -> None:
     other = "/b b/bin/python"
     first, second = torch().instances[0], torch("2.6.0", "cu124", "12.4", environment=other).instances[0]
     well = {"environment": PYTHON, "distributions": {"torch": "2.11.0+cu130"}}
@@ -172,7 +172,7 @@ def test_a_known_bad_library_of_the_machine_is_not_laid_to_every_python() -> Non
         assert {(one.instance or "").partition(":")[2] for one in told} == where
 
 
-def test_two_pythons_with_two_releases_of_torch_are_no_doubled_torch() -> None:
+def test_two_pythons_with_two_releases_of_torch_are_not_a_doubled_torch() -> None:
     other = "/b/bin/python"
     copies = (torch().instances[0], torch("2.6.0", "cu124", "12.4", environment=other).instances[0])
     packages = seen(
@@ -221,7 +221,7 @@ def test_each_root_is_named_once_and_each_key_too() -> None:
     assert len(verdict.root_keys) == 2
 
 
-def test_what_works_is_told_for_each_python_and_the_chosen_one() -> None:
+def test_what_works_is_reported_for_each_python_and_the_chosen_one() -> None:
     other = "/opt/other/bin/python"
     facts = healthy(
         seen(
@@ -279,7 +279,7 @@ CPU = {"version": "2.11.0+cpu", "build": "cpu", "accelerator": "cpu"}
 
 
 def two(facts: Facts, mine: Mapping[str, object], other: Mapping[str, object], kind: str = "venv") -> Facts:
-    """Return the machine with a chosen Python and one that was found, each with its own PyTorch."""
+    """Return the machine with the selected Python and one that was discovered, each with its own PyTorch."""
     copies = [{**copy, "environment": python} for copy, python in ((mine, PYTHON), (other, OTHER)) if copy]
     found = Environment(python=OTHER, kind=kind, prefix="/home/u/other", found=True)
     environments = (Environment(python=PYTHON, kind="venv"), found)

@@ -1,4 +1,4 @@
-"""Rules about copies of libraries and about cuda-python: which one counts, and what does not go together."""
+"""Rules about copies of libraries and about cuda-python: which copy is loaded, and which versions are incompatible."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_copies_of_one_version_and_searches_without_an_answer_are_nothing(
     assert "several-cudnn-copies" not in ids(healthy(cudnn, torch(search=found_at)))
 
 
-def test_a_cudnn_of_an_unread_version_is_told_as_such() -> None:
+def test_a_cudnn_of_an_unread_version_is_reported_as_such() -> None:
     cudnn = seen("cudnn", copy(WHEEL, None), copy(SYSTEM, "9.14.0"))
     finding = found(healthy(cudnn, torch(search=IN_ORDER)), "several-cudnn-copies")
     assert finding is not None
@@ -109,7 +109,7 @@ def test_a_cudnn_of_an_unread_version_is_told_as_such() -> None:
         ("8.9.7", Severity.ERROR),
         ("9.20.0", Severity.WARNING),
         ("9.19.0", None),
-        (None, Severity.ERROR),  # then the name of its file says it
+        (None, Severity.ERROR),  # then the file's name shows it
     ],
 )
 def test_another_cudnn_before_the_frameworks_own(version: str | None, severity: Severity | None) -> None:
@@ -145,7 +145,7 @@ def test_what_is_known_of_the_wrong_copy_follows_from_it() -> None:
     assert {one.caused_by for one in known} == {None}
 
 
-def test_what_works_all_the_same_is_only_a_warning() -> None:
+def test_what_works_anyway_is_only_a_warning() -> None:
     cudnn = seen("cudnn", copy(WHEEL, "9.19.0"), copy(LOCAL, "9.1.0"))
     ran = {"ran": True, "ok": True, "device": "cuda:0", "loaded": {"libcudnn": [LOCAL]}}
     facts = healthy(
@@ -236,7 +236,7 @@ def test_a_pair_that_fails_is_named(core: str | None, bindings: str | None, fail
     assert ("cuda-core-bindings-mismatch" in ids(healthy(*cuda_python(core, bindings)))) is fails
 
 
-def test_halves_in_two_pythons_are_no_pair() -> None:
+def test_halves_in_two_pythons_are_not_a_pair() -> None:
     assert "cuda-core-bindings-mismatch" not in ids(healthy(*cuda_python("1.0.0", "13.0.3", "/other/python")))
 
 
@@ -262,7 +262,7 @@ def test_bindings_of_a_newer_cuda_lose_functions(
     assert (finding.severity if finding else None) is severity
 
 
-def test_bindings_without_a_driver_are_nothing_to_speak_of() -> None:
+def test_bindings_without_a_driver_are_nothing_to_report() -> None:
     assert ids(machine(seen("pci-display"), *cuda_python("1.2.2", "13.3.1"))) == set()
     bare = machine(seen("pci-display", pci(None)), seen("libcuda"), *cuda_python("1.2.2", "13.3.1"))
     assert "cuda-bindings-newer-than-driver" not in ids(bare)

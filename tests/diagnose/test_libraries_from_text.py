@@ -1,4 +1,4 @@
-"""What people paste of missing, foreign and mixed libraries, and the one cause that must come of it."""
+"""Pasted text about missing, foreign and mixed libraries, and the one cause that must result."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NVCC_124 = "Cuda compilation tools, release 12.4, V12.4.131"
 
 
 def told(text: str) -> Report:
-    """Return what is said of a pasted text."""
+    """Return the report on a pasted text."""
     return judge(load(["-"], io.BytesIO(text.encode()), MATRIX), MATRIX)
 
 
 def words(text: str, slug: str) -> str:
-    """Return what the finding says, its fix included; it must be the only root."""
+    """Return the finding's text, its fix included; it must be the only root."""
     report = told(text)
     assert report.verdict.root_causes == (slug,)
     (one,) = [finding for finding in report.findings if finding.id == slug]
@@ -96,7 +96,7 @@ def test_libraries_of_another_major_are_told_from_none_at_all(text: str, mention
         ),
     ],
 )
-def test_onnxruntime_wants_one_major_of_cudnn(text: str, mentions: list[str]) -> None:
+def test_onnxruntime_needs_one_major_of_cudnn(text: str, mentions: list[str]) -> None:
     said = words(text, "ort-cudnn-major-mismatch")
     assert [one for one in mentions if one not in said] == []
 
@@ -294,7 +294,7 @@ def test_a_foreign_copy_is_named_with_what_it_lacks(slug: str, text: str, mentio
         "undefined symbol: some_function_of_a_program",
     ],
 )
-def test_what_sound_machines_print_is_no_fault(text: str) -> None:
+def test_what_healthy_machines_print_is_not_a_fault(text: str) -> None:
     report = told(text)
     assert report.verdict.root_causes == ()
     assert [one.id for one in report.findings if one.severity in {Severity.ERROR, Severity.WARNING}] == []

@@ -1,4 +1,4 @@
-"""A few lines as people write them: the fault that they tell is named, and words that state none blame nobody."""
+"""A few lines as people write them: the fault that they describe is named, and without one nothing is blamed."""
 
 from __future__ import annotations
 

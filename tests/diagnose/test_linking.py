@@ -1,4 +1,4 @@
-"""Whose symbols and shared libraries are, by their names."""
+"""Which project symbols and shared libraries belong to, by their names."""
 
 from __future__ import annotations
 

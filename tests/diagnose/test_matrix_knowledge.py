@@ -26,7 +26,7 @@ def test_a_combination_that_its_makers_call_bad_is_a_warning_with_the_advice_and
     assert finding.row.source
 
 
-def test_the_same_pasted_is_a_remark_since_nobody_said_that_it_failed() -> None:
+def test_the_same_pasted_is_a_remark_since_no_failure_was_reported() -> None:
     finding = found(replace(packages(numpy="2.1.0"), taken=""), "known-bad-combination")
     assert finding is not None
     assert finding.severity is Severity.INFO
@@ -61,7 +61,7 @@ def test_an_old_matrix_says_so_and_a_young_one_does_not() -> None:
     assert "matrix-old" not in ids(Facts(taken="", host=Host()))
 
 
-def test_a_missing_nvcc_weighs_only_for_who_builds() -> None:
+def test_a_missing_nvcc_matters_only_to_users_who_build() -> None:
     facts = healthy(torch(), seen("cuda-toolkit"))
     remark, wanted = found(facts, "cuda-toolkit-missing"), found(facts, "cuda-toolkit-missing", Purpose.BUILD)
     assert remark

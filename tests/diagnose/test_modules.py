@@ -1,4 +1,4 @@
-"""Rules about the kernel module: what keeps it out, and who holds the GPU in its place."""
+"""Rules about the kernel module: what prevents it from loading, and what else holds the GPU."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEADERS = {"version": "6.8.0-50-generic", "path": "/usr/src/linux-headers-6.8.0-
 
 
 def out(*others: Component, holder: str | None = None, device: str = "0x2684") -> Facts:
-    """Return a machine whose driver is installed and whose module is not in memory."""
+    """Return a machine whose driver is installed but whose module is not loaded."""
     bare = (seen("pci-display", pci(holder, device)), module(None), uvm(None), NOT_LOADED, libcuda(init=100))
     return merged(healthy(torch()), *bare, seen("gpu"), *others)
 
@@ -53,7 +53,7 @@ def dkms(state: str, kernel_: str = "6.8.0-50-generic", tail: str | None = None)
     return seen("dkms", {"key": key, **said, "for_running_kernel": here, "log_tail": tail})
 
 
-def test_a_module_that_nobody_loaded_is_to_be_loaded() -> None:
+def test_a_module_that_is_not_loaded_has_to_be_loaded() -> None:
     finding = found(out(), "nvidia-module-not-loaded")
     assert finding is not None
     assert finding.fix is not None
@@ -110,7 +110,7 @@ def test_the_drivers_own_words_about_nouveau_are_enough() -> None:
     assert roots(out(log(*lines))) == ("nouveau-loaded",)
 
 
-def test_a_log_is_held_against_messages_only_where_it_speaks_of_trouble() -> None:
+def test_a_log_is_checked_against_messages_only_where_it_mentions_trouble() -> None:
     usual = (
         "nvidia: loading out-of-tree module taints kernel.",
         "nvidia: module verification failed: signature and/or required key missing - tainting kernel",
@@ -160,13 +160,13 @@ def test_the_driver_is_installed_as_the_distribution_does_it(os_id: str, device:
     assert finding.fix.needs_reboot
 
 
-def test_a_gpu_of_an_unheard_of_number_is_without_a_driver_all_the_same() -> None:
+def test_a_gpu_of_an_unknown_number_is_without_a_driver_anyway() -> None:
     bare = (module(None, None), driver(None), seen("nvml"), seen("libcuda"))
     assert roots(out(*bare, device="0x0001")) == ("nvidia-driver-missing",)
     assert roots(out(*bare, device="garbage")) == ("nvidia-driver-missing",)
 
 
-def test_a_gpu_held_for_a_virtual_machine_wants_no_driver() -> None:
+def test_a_gpu_held_for_a_virtual_machine_needs_no_driver() -> None:
     facts = out(module(None, None), driver(None), seen("nvml"), seen("libcuda"), uvm(None), holder="vfio-pci")
     finding = found(facts, "gpu-passed-through")
     assert finding is not None
@@ -208,7 +208,7 @@ def test_a_kernel_that_is_locked_down_keeps_unsigned_modules_out_without_secure_
         assert ("lockdown", mode) in [(one.fact, one.value) for one in finding.because]
 
 
-def test_secure_boot_by_itself_is_no_fault() -> None:
+def test_secure_boot_by_itself_is_not_a_fault() -> None:
     assert "secure-boot-key-rejected" not in ids(out(kernel(secure_boot=True)))
     assert "secure-boot-key-rejected" not in ids(healthy(kernel(secure_boot=True), log(modules=[REFUSED])))
 
@@ -267,7 +267,7 @@ def test_a_module_of_another_kernel_is_the_root() -> None:
 
 
 def unlisted(device: str, release: str, flavour: str, count: int = 0) -> Facts:
-    """Return a machine whose driver is loaded and does not list its one GPU."""
+    """Return a machine whose driver is loaded but does not list its one GPU."""
     parts = (seen("pci-display", pci(device=device)), module(release, release, flavour=flavour), driver(release))
     loaded = uvm(release), nvml(release, count=count), libcuda(release=release, init=100), seen("gpu")
     return healthy(torch(), *parts, *loaded)

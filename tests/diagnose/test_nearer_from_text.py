@@ -1,4 +1,4 @@
-"""Faults in sentences and short answers: what is first where two would do, what is over, and what people quote."""
+"""Faults in sentences and short answers: which of two comes first, what is over, and what people quote."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_fault_is_named_with_what_decides(text: str, root: str, names: str) ->
 
 
 @pytest.mark.parametrize("text", WELL)
-def test_what_works_or_is_over_is_no_fault(text: str) -> None:
+def test_what_works_or_is_over_is_not_a_fault(text: str) -> None:
     report = judge(read(text), MATRIX)
     assert [one.id for one in report.findings if one.severity is Severity.ERROR] == []
 
@@ -124,7 +124,7 @@ def test_a_line_that_is_read_in_other_words_is_quoted_as_it_was_written(line: st
     assert {one.line for one in facts.messages} <= {line}
 
 
-def test_a_word_of_a_source_line_is_no_file_that_asks_for_a_symbol() -> None:
+def test_a_word_of_a_source_line_is_not_a_file_that_asks_for_a_symbol() -> None:
     lines = "    from bitblas.utils import tensor_remove_make_int4\nundefined symbol: ncclCommRegister"
     root, said = first(lines)
     assert root == "nccl-version-clash"
@@ -132,7 +132,7 @@ def test_a_word_of_a_source_line_is_no_file_that_asks_for_a_symbol() -> None:
     assert "libtorch_cuda.so was built" in first("/x/torch/lib/libtorch_cuda.so: undefined symbol: ncclMemFree")[1]
 
 
-def test_advice_for_those_who_see_a_fault_is_no_sign_of_it() -> None:
+def test_advice_for_those_who_see_a_fault_is_not_a_sign_of_it() -> None:
     said = "if nvidia-smi says Driver/library version mismatch, reboot. Mine shows driver 550.120 and works"
     assert first(said)[0] is None
     assert first("nvidia-smi says Driver/library version mismatch")[0] == "driver-library-mismatch"

@@ -1,4 +1,4 @@
-"""What looks like a fault and is none: told live and pasted, nobody is blamed for it."""
+"""What looks like a fault but is not: found live or pasted, nothing is blamed for it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ LIVE = {
 
 
 @pytest.mark.parametrize("facts", [pytest.param(facts, id=name) for name, facts in LIVE.items()])
-def test_a_live_machine_that_is_well_is_not_blamed(facts: Facts) -> None:
+def test_a_live_machine_that_is_healthy_is_not_blamed(facts: Facts) -> None:
     assert blamed(facts) == []
 
 
@@ -115,11 +115,11 @@ PASTED = {
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in PASTED.items()])
-def test_a_paste_of_a_machine_that_is_well_blames_nobody(text: str) -> None:
+def test_a_paste_of_a_machine_that_is_healthy_blames_nobody(text: str) -> None:
     assert blamed(load(["-"], io.BytesIO(text.encode()), MATRIX)) == []
 
 
-def test_minor_version_compatibility_is_told_as_a_limit() -> None:
+def test_minor_version_compatibility_is_reported_as_a_limit() -> None:
     contracts = report(LIVE["a build for CUDA 12.8 on driver 535"]).contracts
     kept = [one.status for one in contracts if (one.from_, one.to, one.kind) == ("pytorch", "nvidia-driver", "cuda")]
     assert kept == [Kept.LIMITED]

@@ -1,4 +1,4 @@
-"""What the message of a program states outright: what is missing, of another version, or not reachable."""
+"""What a program's message states outright: what is missing, of another version, or unreachable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What packages of the stack require of each other, judged; and extensions that miss a name of torch."""
+"""What packages of the stack require of each other, judged; and extensions that need a name missing from torch."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_how_much_a_violation_weighs(name: str, required: str, versions: str, he
         ("vllm", "torch", "==2.8.0", "no version"),
     ],
 )
-def test_what_is_no_violation_or_belongs_to_another_rule(name: str, required: str, versions: str, here: str) -> None:
+def test_what_is_not_a_violation_or_belongs_to_another_rule(name: str, required: str, versions: str, here: str) -> None:
     listed = {name: "1.0", required: here}
     assert found(healthy(packages({name: {required: versions}}, **listed)), "pin-violated") is None
 
@@ -141,7 +141,7 @@ def runtime(*sonames: str) -> Component:
     return seen("cuda-runtime", *({"key": name, "soname": name, "version": "12.8"} for name in sonames))
 
 
-def test_an_extension_for_another_cuda_whose_runtime_is_nowhere_is_told() -> None:
+def test_an_extension_for_another_cuda_whose_runtime_is_nowhere_is_reported() -> None:
     file = seen("torch-extensions", extension("/s/xformers/_C.so", "xformers", cuda="13"))
     finding = found(with_torch(file, runtime("libcudart.so.12")), "cuda-major-mismatch-wheel")
     assert finding is not None
@@ -154,7 +154,7 @@ def test_an_extension_for_another_cuda_whose_runtime_is_nowhere_is_told() -> Non
 @pytest.mark.parametrize(
     ("cuda", "sonames"), [("12", ("libcudart.so.12",)), ("13", ("libcudart.so.12", "libcudart.so.13")), (None, ())]
 )
-def test_an_extension_whose_runtime_is_here_is_well(cuda: str | None, sonames: tuple[str, ...]) -> None:
+def test_an_extension_whose_runtime_is_here_is_fine(cuda: str | None, sonames: tuple[str, ...]) -> None:
     file = seen("torch-extensions", extension("/s/xformers/_C.so", "xformers", cuda=cuda))
     assert found(with_torch(file, runtime(*sonames)), "cuda-major-mismatch-wheel") is None
     unasked = seen("torch-extensions", extension("/s/xformers/_C.so", "xformers", cuda="13"))

@@ -1,4 +1,4 @@
-"""What is said of processes on the GPU: nothing of one that merely uses it, and what to do with one that cannot end."""
+"""What is reported of processes on the GPU: nothing of one that merely uses it, and what to do about a stuck one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DELETED, STUCK = "process-on-deleted-driver", "gpu-process-stuck"
 
 
 def process(pid: int = 70, **facts: object) -> dict[str, object]:
-    """Return a training script on the GPU, as its probe tells of it."""
+    """Return a training script on the GPU, as its probe reports it."""
     common = {
         "key": f"pid {pid}",
         "pid": pid,
@@ -69,13 +69,13 @@ def commands(finding: Finding) -> tuple[str, ...]:
         process(gone=None, libraries=None, denied=("maps",)),
     ],
 )
-def test_a_process_that_merely_uses_the_gpu_is_no_finding(one: dict[str, object]) -> None:
+def test_a_process_that_merely_uses_the_gpu_is_not_a_finding(one: dict[str, object]) -> None:
     made = report(machine(one))
     assert made.verdict.status is Health.HEALTHY
     assert not [finding for finding in made.findings if finding.component == "gpu-processes"]
 
 
-def test_nobody_and_nothing_known_are_no_finding() -> None:
+def test_no_process_and_unknown_processes_are_not_a_finding() -> None:
     unknown: dict[str, object] = {"key": "others", "status": "unknown", "why": "NVML does not answer"}
     for facts in (machine(), machine(unknown), healthy(seen("gpu-processes", status="not-applicable"))):
         assert not {DELETED, STUCK} & {finding.id for finding in report(facts).findings}
@@ -142,7 +142,7 @@ def test_a_gpu_that_fell_off_explains_who_waits_for_it() -> None:
     assert (one.caused_by or "").startswith("gpu-fell-off-bus")
 
 
-def test_a_name_from_elsewhere_that_is_no_unit_is_left_out_of_the_command() -> None:
+def test_a_name_from_elsewhere_that_is_not_a_unit_is_left_out_of_the_command() -> None:
     one = must(machine(process(gone=GONE, unit="x.service; rm -rf /")), DELETED)
     assert commands(one) == ("sudo systemctl restart UNIT",)
 

@@ -1,4 +1,4 @@
-"""Rarer faults in many wordings: peers, Level Zero, two PyTorches, links, nodes, toolkits; and what is no fault."""
+"""Rarer faults in many wordings: peers, Level Zero, two PyTorches, links, nodes, toolkits; and what is not a fault."""
 
 from __future__ import annotations
 

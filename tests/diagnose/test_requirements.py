@@ -1,4 +1,4 @@
-"""What an image requires of the machine: alternatives, and what holds together, as the container runtime reads it."""
+"""What an image requires of the machine: alternatives and conjunctions, as the container runtime reads them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.build import MATRIX, gpu, healthy, ids, machine, merged, on, seen
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
-# As NVIDIA's images have it, cut to a few of its alternatives.
+# As in NVIDIA's images, shortened to a few of its alternatives.
 USUAL = "cuda>=12.8 brand=tesla,driver>=535,driver<536 brand=geforcertx,driver>=550,driver<551"
 
 
@@ -37,18 +37,18 @@ def wanting(facts: Facts, wanted: str, **more: str) -> str | None:
         ("arch>=8.0", True),
         ("arch>=9.0", False),
         ("driver<=535.183.01", True),
-        ("brand=geforce", True),  # an RTX A6000 has another; by its name alone nobody can say so
+        ("brand=geforce", True),  # an RTX A6000 has another; its name alone does not show that
         ("colour=green", True),
         ("", True),
         (",  ,", True),
         ("cuda>=", True),
     ],
 )
-def test_a_requirement_is_held_against_the_machine(wanted: str, *, met: bool) -> None:
+def test_a_requirement_is_checked_against_the_machine(wanted: str, *, met: bool) -> None:
     assert (wanting(on("535.183.01", 12020), wanted) is None) == met
 
 
-def test_the_usual_requirement_lets_older_drivers_of_data_centre_gpus_in() -> None:
+def test_the_usual_requirement_accepts_older_drivers_of_data_centre_gpus() -> None:
     assert wanting(on("570.86.10", 12080), USUAL) is None
     assert wanting(on("535.183.01", 12020, seen("gpu", gpu("Tesla T4", "7.5"))), USUAL) is None
     assert wanting(on("525.147.05", 12000), USUAL) == USUAL

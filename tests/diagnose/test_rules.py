@@ -98,7 +98,7 @@ def cuda_python(core: str, bindings: str) -> Facts:
 
 
 def beside(chosen: Component) -> Facts:
-    """Return a machine whose chosen Python has this framework, and another that works."""
+    """Return a machine whose selected Python has this framework, and another Python that works."""
     copy = {"version": "2.11.0+cu130", "build": "cu130", "cuda": "13.0", "accelerator": "cuda", "archs": ["sm_90"]}
     made = seen("pytorch", {**copy, "environment": "/other/bin/python"})
     both = replace(chosen, instances=(*chosen.instances, *made.instances))
@@ -130,7 +130,7 @@ ON_GPU = {"key": "pid 70", "pid": 70, "name": "python3", "used_mib": 612}
 ENDED, WAITS = {"stuck": {"how": "ended", "heirs": []}}, {"stuck": {"how": "waits", "where": "uvm_va_space_destroy"}}
 REPLACED = {"gone": [{"path": "/usr/lib/libcuda.so.550.54.15", "release": "550.54.15"}]}
 CARDS = {"gpus": [{"pci": PCI, "domain": "DMA"}, {"pci": "0000:02:00.0"}]}
-DEAD = {"key": "0000:03:00.0", "driver": "xe", "survivability": {"kind": "boot"}}  # of Intel, waits for its firmware
+DEAD = {"key": "0000:03:00.0", "driver": "xe", "survivability": {"kind": "boot"}}  # an Intel GPU awaiting its firmware
 GONE = {"icds": [{"file": "/etc/x.icd", "library": "libx.so.1"}]}
 MACHINES = (
     machine(seen("intel-gpu", DEAD), *(seen(loader, {"key": "0", **GONE}) for loader in ("opencl", "vulkan"))),
@@ -197,7 +197,7 @@ MACHINES = (
     on("535.183.01", 12020, seen("image", {"variables": {"NVIDIA_REQUIRE_CUDA": "cuda>=13.0"}})),
     healthy(torch("9.1.0", "cu140", "14.0"), seen("cuda-toolkit")),
 )
-# What no case and no machine above says.
+# What no case and no machine above shows.
 SAID = (
     b"nvcc fatal : Unsupported gpu architecture 'compute_35'\nCuda compilation tools, release 12.1, V12.1.66",
     b"Unable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9}",
@@ -206,7 +206,7 @@ SAID = (
 
 
 def planted() -> Iterator[Facts]:
-    """Yield a machine with each fault of its health."""
+    """Yield a machine with each health fault."""
     for fault in FAULTS:
         said = fault_free()
         fault.plant(said, 1)
@@ -215,14 +215,14 @@ def planted() -> Iterator[Facts]:
 
 @cache
 def recorded() -> tuple[Facts, ...]:
-    """Return every machine that was recorded or made up."""
+    """Return every recorded or invented machine."""
     hosts = [read(json.dumps(json.loads(path.read_text("utf-8"))["facts"])) for path in HOSTS]
     return (*hosts, *(load(["-"], io.BytesIO(text), MATRIX) for text in SAID), *MACHINES)
 
 
 @cache
 def machines() -> tuple[Facts, ...]:
-    """Return these and a sample of those that were pasted: test_cases.py judges each and holds it to the same."""
+    """Return these and a sample of the pasted cases: test_cases.py judges each and checks the same."""
     return (*recorded(), *planted(), *map(facts_of, sample(cases.every(), 32)))
 
 
@@ -235,7 +235,7 @@ def judged() -> tuple[tuple[Facts, Report], ...]:
 @wide
 @pytest.mark.timeout(400)
 def test_every_rule_can_fire_and_what_it_finds_rests_on_facts() -> None:
-    """Where the sample of cases does not do, the rest are judged until each rule has fired."""
+    """Where the sample of cases is not enough, the rest are judged until each rule has fired."""
     fired = set()
     for _, made in judged():
         assert unsound(made) == []
@@ -253,7 +253,7 @@ def unsound(made: Report) -> list[str]:
 
 
 def sound(finding: Finding) -> bool:
-    """Return whether a finding rests on facts, is short, and has a fix made of commands where it is the root."""
+    """Return whether a finding rests on facts, is short, and, where it is the root, has a fix made of commands."""
     fix, row = finding.fix, finding.row
     assert finding.because
     assert all(ground.component and ground.fact for ground in finding.because)
@@ -261,7 +261,7 @@ def sound(finding: Finding) -> bool:
     assert len(finding.title) < 200
     if fix:
         assert fix.text.endswith(".")
-        assert fix.commands or fix.verify or fix.text.count(". ")  # what no command does is said in words
+        assert fix.commands or fix.verify or fix.text.count(". ")  # what no command can do is described in words
         assert fix.needs_root or not any("sudo " in command for command in fix.commands)
         assert fix.needs_reboot or not any("reboot" in command for command in fix.commands)
     if finding.caused_by:
@@ -291,7 +291,7 @@ def test_an_id_is_that_of_one_rule() -> None:
 
 @wide
 def test_a_rule_about_messages_says_nothing_without_one() -> None:
-    """On all machines that were recorded or made up; of the cases in CI a sample."""
+    """On all recorded and invented machines; in CI on a sample of the cases."""
     for facts in machines():
         mute = complete(replace(facts, messages=()), MATRIX)
         assert [one.id for one in rules().values() if one.from_messages and list(one(mute, MATRIX))] == []

@@ -1,4 +1,4 @@
-"""What a machine is, in the terms of the rules: where a careless reading would blame or acquit the wrong part."""
+"""What a machine is, in the terms of the rules: where a careless reading would blame or clear the wrong part."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_gpus_that_programs_do_not_see_count_for_no_build() -> None:
     assert capabilities(blind) == (ComputeCapability(9, 0), ComputeCapability(6, 1))
 
 
-def test_the_neural_unit_of_a_processor_is_no_gpu() -> None:
+def test_the_npu_of_a_processor_is_not_a_gpu() -> None:
     unit = pci("intel_vpu", "0x7d1d", vendor="intel", **{"class": "0x120000"})
     facts = machine(seen("pci-display", unit))
     assert on_bus(facts, "intel") == ()

@@ -1,4 +1,4 @@
-"""The self-test: all holds here, each rule has facts of its own, and what is broken is told."""
+"""The self-test: everything passes here, each rule has facts of its own, and what is broken is reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_all_holds_here_in_time_and_leaves_nothing(tmp_path: Path) -> None:
     assert ran.code == 0, ran.out
     validator("selftest").validate(ran.report)
     assert ran.report["held"] is True
-    assert ran.report["seconds"] < 30  # one on a machine at rest
+    assert ran.report["seconds"] < 30  # one on an idle machine
     assert {one["name"] for one in ran.report["proofs"]} == {*rulebook.ids(), *selftest.SICK}
     assert list(tmp_path.iterdir()) == []
     assert command.left(ran.mark) == []
@@ -70,13 +70,13 @@ def test_a_rule_without_facts_and_damaged_facts_do_not_hold() -> None:
     assert "components is not a list" in proofs["gpu-overheat"].says
 
 
-def test_a_guard_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_that_is_gone_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selftest, "SICK", {"a probe that is well": ("pass", "was killed by SIGSEGV")})
     (proof,) = selftest.guards(Door())
     assert (proof.held, proof.says) == (False, "it answered as if it were well")
 
 
-def test_a_damaged_file_is_ours_to_answer_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_is_our_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("nothing.json", "__init__.py"):
         monkeypatch.setattr(selftest, "PROOFS", name)
         with pytest.raises(BrokenError, match=f"the shipped file {name} is damaged"):

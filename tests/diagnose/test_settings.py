@@ -1,4 +1,4 @@
-"""Rules about limits and settings: a word only where they hurt, and a warning only where harm is seen or sure."""
+"""Rules about limits and settings: mentioned only where they matter, a warning only where harm is seen or certain."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_shared_memory_where_nothing_uses_it() -> None:
         ({"memlock_bytes": 32 * GIB, "may_lock": False, "rdma": ["mlx5_0"]}, False),
     ],
 )
-def test_locked_memory_matters_to_rdma_alone_and_is_no_fault(limits: dict[str, object], told: bool) -> None:  # noqa: FBT001 - a row
+def test_locked_memory_matters_to_rdma_alone_and_is_not_a_fault(limits: dict[str, object], told: bool) -> None:  # noqa: FBT001 - a row
     facts = healthy(seen("limits", limits))
     assert ids(facts) == ({"memlock-too-small"} if told else set())
     assert report(facts).verdict.status is Health.HEALTHY
@@ -86,7 +86,7 @@ def between(domain: str | None = None, acs: list[str] | None = None, cards: int 
         (between(), False),
     ],
 )
-def test_what_stands_between_gpus_is_told_and_is_a_fault_only_where_copies_were_turned_away(
+def test_what_is_between_gpus_is_reported_and_is_a_fault_only_where_copies_were_turned_away(
     way: dict[str, object],
     told: bool,  # noqa: FBT001 - a row
 ) -> None:
@@ -116,7 +116,7 @@ def test_gpus_with_nvlink_or_in_a_virtual_machine_do_not_go_over_the_bus() -> No
     ("persistence", "seconds", "told"),
     [(False, 9.5, True), (False, 0.4, False), (True, 9.5, False), (None, 9.5, False)],
 )
-def test_persistence_is_spoken_of_where_the_start_was_slow(
+def test_persistence_is_mentioned_where_the_start_was_slow(
     persistence: bool | None,  # noqa: FBT001 - a row
     seconds: float,
     told: bool,  # noqa: FBT001 - a row

@@ -1,4 +1,4 @@
-"""Fixes that were wrong once, each in its own case: what they must name, and what they must leave alone."""
+"""Fixes that were wrong once, each in its own case: what they must name, and what they must not touch."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_an_extension_that_the_index_may_not_have_is_built_and_not_fetched(line:
     assert [name for one in advice.commands for name in to_pip(one)] in ([], ["torch"])
 
 
-def test_an_extension_is_built_anew_although_it_is_installed_and_nothing_else_is() -> None:
+def test_an_extension_is_rebuilt_although_it_is_installed_and_nothing_else_is() -> None:
     said = (
         "ImportError: /v/site-packages/flash_attn_2_cuda.so: undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationESs"
     )

@@ -1,4 +1,4 @@
-"""What servers can do on the GPUs here, and what compilers and exporters have of what they need."""
+"""What servers can do on the GPUs here, and whether compilers and exporters have what they need."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_the_build_or_the_python_lacks_cannot_be_used() -> None:
     assert can("9.0", 1, server("vllm", "0.33.0"), packages("flashinfer-python"))["FlashInfer"][0] is Kept.OK
 
 
-def test_a_release_without_rows_or_without_a_version_is_not_spoken_of() -> None:
+def test_a_release_without_rows_or_without_a_version_is_not_mentioned() -> None:
     assert can("9.0", 1, server("vllm", "0.2.0"), server("sglang", "dev")) == {}
 
 

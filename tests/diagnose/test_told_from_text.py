@@ -1,4 +1,4 @@
-"""Builds and libraries in short words and in newer texts of programs, and which cause the doctor names for them."""
+"""Builds and libraries in short words and in newer program output, and the cause that the doctor names for each."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_cause_is_named(text: str, cause: str) -> None:
 
 
 @pytest.mark.parametrize("text", WELL)
-def test_what_is_well_or_only_asked_has_no_cause(text: str) -> None:
+def test_what_is_healthy_or_only_asked_has_no_cause(text: str) -> None:
     assert first(text)[0] is None
 
 
@@ -90,7 +90,7 @@ def test_a_tensorflow_names_the_cuda_it_looks_for_and_the_one_here() -> None:
     assert "10.2.89" in told
 
 
-def test_the_library_that_jax_finds_is_told_in_versions_and_as_jax_says_it() -> None:
+def test_the_library_that_jax_finds_is_reported_in_versions_and_as_jax_says_it() -> None:
     _, told = first(
         "Found cuBLAS version 120103, but JAX was built against version 120304.\nnvidia-cublas-cu12 12.4.2.65"
     )

@@ -1,4 +1,4 @@
-"""Rules about what was tried beside the frameworks: who failed, how much that weighs, and what is behind it."""
+"""Rules about trials of libraries beside the frameworks: which failed, how serious that is, and its cause."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMPILERS = {"triton", "torch-compile", "torchscript"}
 
 
 def ran(component: str, exercise: dict[str, object], version: str = "1.2.0", **facts: object) -> Component:
-    """Return a component that was tried in the chosen Python."""
+    """Return a component that was tried in the selected Python."""
     layer = Layer.COMPILER if component in COMPILERS else Layer.LIBRARY if component == "cupy" else Layer.RUNTIME
     copy = {"key": component, "version": version, "environment": PYTHON, "exercise": exercise, **facts}
     return replace(seen(component, copy), layer=layer)
@@ -58,7 +58,7 @@ def finding_of(facts: Facts, component: str) -> Finding | None:
         ({"ran": False, "reason": "was killed by SIGSEGV"}, FAILS, "could not be run"),
     ],
 )
-def test_what_was_run_in_vain_is_a_warning_where_no_framework_rests_on_it(
+def test_what_was_run_without_success_is_a_warning_where_no_framework_rests_on_it(
     exercise: dict[str, object], which: str | None, words: str
 ) -> None:
     facts = healthy(torch(exercise=RAN), ran("cupy", exercise))
@@ -99,7 +99,7 @@ def test_what_a_framework_requires_weighs_as_much_as_the_framework() -> None:
     assert compiler.severity is Severity.WARNING  # torch computes without it
 
 
-def test_tensorflow_that_leaves_the_gpu_alone_is_told_if_it_is_built_for_it() -> None:
+def test_tensorflow_that_leaves_the_gpu_alone_is_reported_if_it_is_built_for_it() -> None:
     idle: dict[str, object] = {**RAN, "device": "cpu"}
     finding = finding_of(healthy(ran("tensorflow", idle, accelerator="cuda")), "tensorflow")
     assert finding is not None
@@ -110,7 +110,7 @@ def test_tensorflow_that_leaves_the_gpu_alone_is_told_if_it_is_built_for_it() ->
     assert ids(none) == set()
 
 
-def test_without_a_gpu_only_what_cannot_be_imported_is_told() -> None:
+def test_without_a_gpu_only_what_cannot_be_imported_is_reported() -> None:
     bare = (kernel(), seen("pci-display"))
     assert ids(machine(*bare, ran("cupy", IDLE), pythons=[PYTHON])) == set()
     facts = machine(*bare, ran("cupy", failing("ImportError: no", "import", device=None)), pythons=[PYTHON])
@@ -147,7 +147,7 @@ def test_what_it_says_is_read_like_a_pasted_text_and_names_the_cause() -> None:
     facts = healthy(torch(exercise=RAN), ran("cupy", failing(f"ImportError: {MISSING}", "import", words=MISSING)))
     cause = found(facts, "cuda-runtime-missing")
     assert cause is not None
-    assert cause.severity is Severity.WARNING  # no framework rests on cupy
+    assert cause.severity is Severity.WARNING  # no framework depends on cupy
     assert "libcudart.so.13" in cause.title
     consequence = finding_of(facts, "cupy")
     assert consequence is not None

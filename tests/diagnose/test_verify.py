@@ -1,8 +1,8 @@
-"""The command with which a fix is checked shows the fault while it is there, and is content when it is gone.
+"""The command that verifies a fix shows the fault while it is present, and succeeds once it is gone.
 
-Each is run by a shell on a stand-in of the program that it asks: once as that program answers with the fault, once
+Each is run by a shell on a stand-in of the program that it calls: once as that program behaves with the fault, once
 without it. ``gpustack doctor`` is its own check: the machine that has the finding is judged, and the same machine
-without the fault. What no stand-in can answer for is in ``NOT_TRIED``, with the reason.
+without the fault. What no stand-in can imitate is in ``NOT_TRIED``, with the reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LISTS = (
     "echo 'libc.so.6 => /lib'",
     "echo 'libcudnn.so.9 libcuda.so.1 libcudart.so.12 libcublasLt.so.12 libnvrtc.so.12'",
 )
-# What a command asks: the program, what a shell of it does with the fault and without it.
+# What a command calls: the program, and what its shell stand-in does with the fault and without it.
 STANDS: tuple[tuple[str, str, str, str], ...] = (
     (r"(/usr/lib/wsl/lib/)?nvidia-smi( -L| topo -m)?", "nvidia-smi", *SMI),
     (r"nvidia-smi nvlink --status( -i \S+)?", "nvidia-smi", "echo 'Link 0: <inactive>'", "echo 'Link 0: 26 GB/s'"),
@@ -79,7 +79,7 @@ CODE = re.compile(r"""(?:\S*python\S*|"[^"]*python[^"]*") -c (?P<code>.+)""")
 
 @cache
 def verifies() -> dict[str, set[str]]:
-    """Return the checks of all fixes on all machines that were recorded or made up, with the findings they are of."""
+    """Return the checks of all fixes on all recorded and invented machines, with the findings they belong to."""
     found: dict[str, set[str]] = {}
     for _, made in judged():
         for one in made.findings:
@@ -90,7 +90,7 @@ def verifies() -> dict[str, set[str]]:
 
 
 def run(command: str, folder: Path, program: str, does: str) -> tuple[int, str]:
-    """Return how a command ends and what it prints, where a program does this."""
+    """Return how a command ends and what it prints, where a program behaves this way."""
     folder.mkdir()
     (folder / program).write_text(f"#!/bin/sh\n{does}\n", "utf-8")
     (folder / program).chmod(0o755)
@@ -100,7 +100,7 @@ def run(command: str, folder: Path, program: str, does: str) -> tuple[int, str]:
 
 
 def in_python(code: str, folder: Path, *, sick: bool) -> tuple[int, str]:
-    """Return how a line of Python ends and what it prints, where the framework that it asks has the fault or not."""
+    """Return how a line of Python ends and what it prints, where the framework that it imports has the fault or not."""
     folder.mkdir()
     for name in set(re.findall(r"import ([\w., ]+?)(?: as \w+)?(?:;|$|\"|')", code)):
         for module in re.split(r"[, ]+", name.replace(" as e", "")):
@@ -159,13 +159,13 @@ def test_every_check_tells_the_fault_from_the_machine_without_it(tmp_path: Path)
 
 
 @pytest.mark.timeout(240)
-def test_where_the_doctor_is_the_check_it_names_the_fault_and_a_sound_machine_has_none() -> None:
-    """The self-test judges a machine with each fault; on a machine without any the same check is content."""
+def test_where_the_doctor_is_the_check_it_names_the_fault_and_a_healthy_machine_has_none() -> None:
+    """The self-test judges a machine with each fault; on a machine without any the same check succeeds."""
     proved = {one.name for one in prove(MATRIX).proofs if one.part.value == "rule" and one.held}
     checked = {one for command, ids in verifies().items() if re.fullmatch(DOCTOR, command) for one in ids}
     assert checked - proved <= UNPROVED, checked - proved
     assert not checked & {one.id for one in report(healthy(torch())).findings}
 
 
-# Findings about what gpustack itself could or could not see: no fault that could be planted and taken away.
+# Findings about what gpustack itself could or could not check: not faults that could be planted and removed.
 UNPROVED = {"component-not-seen"}

@@ -1,4 +1,4 @@
-"""What is said of compiled extensions, GPUs too old, Pythons and glibc in pasted text, and the cause that is named."""
+"""Pasted text about compiled extensions, GPUs too old, Pythons and glibc, and the cause that is named."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_extension_for_another_torch_is_named(text: str, mentions: tuple[str,
     assert all(one in told(text) for one in mentions)
 
 
-def test_xformers_for_another_cuda_of_the_same_torch_is_had_from_the_index_of_that_cuda() -> None:
+def test_xformers_for_another_cuda_of_the_same_torch_is_installed_from_the_index_of_that_cuda() -> None:
     text = "xFormers was built for:\n    PyTorch 2.1.0+cu121 with CUDA 1201 (you have 2.1.0+cu118)"
     assert roots(text) == ("cuda-major-mismatch-wheel",)
     (finding,) = (one for one in report(text).findings if one.id == "cuda-major-mismatch-wheel")
@@ -120,7 +120,7 @@ def test_a_gpu_too_old_for_a_feature_is_named(text: str, mentions: tuple[str, ..
         "Your setup doesn't support bf16/gpu.\nNVIDIA A100-SXM4-80GB",
     ],
 )
-def test_what_a_program_settles_by_itself_or_the_gpu_can_is_no_fault_of_the_gpu(text: str) -> None:
+def test_what_a_program_settles_by_itself_or_the_gpu_can_is_not_a_fault_of_the_gpu(text: str) -> None:
     assert "gpu-feature-unsupported" not in roots(text)
 
 
@@ -185,7 +185,7 @@ def test_a_complaint_weighs_more_than_what_follows_from_versions() -> None:
     assert said["torch-torchvision-mismatch"] is Severity.ERROR
 
 
-def test_a_program_that_is_no_pytorch_is_built_anew_in_its_own_way() -> None:
+def test_a_program_that_is_not_pytorch_is_rebuilt_in_its_own_way() -> None:
     ggml = report(
         "CUDA kernel mul has no device code compatible with CUDA arch 600. ggml-cuda.cu was compiled for: 610,700"
     )

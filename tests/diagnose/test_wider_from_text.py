@@ -1,4 +1,4 @@
-"""Faults in wider words: what people tell of a module, a wheel, a container or the firmware, and what is no fault."""
+"""Faults in other words: what people write about a module, a wheel, a container or firmware; and what is no fault."""
 
 from __future__ import annotations
 
@@ -117,6 +117,6 @@ def test_the_cause_is_named_with_what_decides(text: str, finding: str, named: st
 
 
 @pytest.mark.parametrize("text", SOUND)
-def test_a_question_an_advice_and_a_sound_machine_are_no_fault(text: str) -> None:
+def test_a_question_an_advice_and_a_healthy_machine_are_no_fault(text: str) -> None:
     facts, _ = take([("text", text)], MATRIX)
     assert judge(facts, MATRIX).verdict.root_causes == ()

@@ -1,4 +1,4 @@
-"""What people say in few words of containers, permissions, variables and WSL, and the one cause of it."""
+"""What people write in few words about containers, permissions, variables and WSL, and the one cause of it."""
 
 from __future__ import annotations
 
@@ -138,5 +138,5 @@ def test_few_words_are_enough(slug: str, text: str, mentions: list[str]) -> None
         "docker is installed via apt, not snap; could not select a model",
     ],
 )
-def test_what_is_only_spoken_of_is_no_fault(text: str) -> None:
+def test_what_is_only_mentioned_is_not_a_fault(text: str) -> None:
     assert not told(text).verdict.root_causes

@@ -1,4 +1,4 @@
-"""What words mean: names however they are spelt, numbers, pasted lines, and an honest answer where nothing is known."""
+"""What words mean: names in any spelling, numbers, pasted lines, and an honest answer where nothing is known."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_pasted_line_is_explained_by_the_number_in_it(line: str, meant: str) -
     assert told(line).meanings[0].id == meant
 
 
-def test_a_number_alone_is_told_in_every_table_that_has_it_and_the_others_are_named() -> None:
+def test_a_number_alone_is_reported_in_every_table_that_has_it_and_the_others_are_named() -> None:
     assert {one.id for one in told("119").meanings} == {"xid-119"}
     answer = told("79")
     assert [one.id for one in answer.meanings] == ["xid-79"]
@@ -115,7 +115,7 @@ def test_a_number_alone_is_told_in_every_table_that_has_it_and_the_others_are_na
     assert {one.id for one in told("9").meanings} >= {"cuda-9", "nvml-9"}
 
 
-def test_a_version_is_no_number_of_an_error() -> None:
+def test_a_version_is_not_a_number_of_an_error() -> None:
     assert mentioned("CUDA 12.8 with torch 2.9.0", MATRIX) == ((), ())
 
 
@@ -136,7 +136,7 @@ def test_a_missing_library_is_named_by_its_finding() -> None:
     assert "cudnn-missing" in {one.id for one in told(line).meanings}
 
 
-def test_a_pasted_line_brings_what_the_doctor_would_say_with_the_commands_that_mend_it() -> None:
+def test_a_pasted_line_brings_what_the_doctor_would_say_with_the_commands_that_fix_it() -> None:
     line = "RuntimeError: The NVIDIA driver on your system is too old (found version 12080)"
     finding = next(one for one in told(line).meanings if one.kind is Kind.FINDING)
     assert finding.id == "driver-too-old-for-cuda-build"
@@ -212,7 +212,7 @@ def test_what_is_not_known_is_not_made_up(words: str) -> None:
         ("gpu-mem", "gpu-memory-held"),
     ],
 )
-def test_a_slip_of_the_finger_is_answered_with_what_was_perhaps_meant(words: str, near: str) -> None:
+def test_a_typing_error_is_answered_with_what_was_perhaps_meant(words: str, near: str) -> None:
     answer = told(words)
     assert not answer.known
     assert near in answer.near
@@ -223,7 +223,7 @@ def test_the_beginning_of_a_name_is_enough_where_no_other_begins_so() -> None:
     assert [one.id for one in told("arch-not").meanings] == ["arch-not-in-build"]
 
 
-def test_a_hostile_or_huge_line_is_answered_all_the_same() -> None:
+def test_a_hostile_or_huge_line_is_answered_anyway() -> None:
     for line in ("\x1b[31m(((((((((((" * 200, "error " * 5000, "xid " + "9" * 4000, "((" + "a_" * 20000):
         assert told(line).words
 

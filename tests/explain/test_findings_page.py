@@ -1,4 +1,4 @@
-"""The catalogue of findings: in step with the rules, each finding at its own anchor, each word as the rule says it."""
+"""The catalogue of findings matches the rules: each finding at its own anchor, every word as in the rule."""
 
 from __future__ import annotations
 

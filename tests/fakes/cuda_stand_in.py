@@ -1,6 +1,6 @@
 """Stand-ins, in Python, for a GPU and for what computes on it: device memory is this process's own."""
 
-# ruff: noqa: ANN401, SLF001, ARG005 - a vendor's arrays have any type, and ctypes hands over by reference
+# ruff: noqa: ANN401, SLF001, ARG005 - a vendor's arrays have any type, and ctypes passes by reference
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Driver:
-    """libcuda as far as probes/cuda_device.py asks it; ``codes`` are what its functions answer instead of success."""
+    """libcuda as far as probes/cuda_device.py calls it; ``codes`` are what its functions return instead of success."""
 
     def __init__(self, count: int = 1, **codes: int) -> None:
         self.count = count
@@ -36,35 +36,35 @@ class Driver:
         to._obj.value = self.count
 
     def do_cuDeviceGetName(self, to: Any, _size: int, _device: Any) -> None:  # noqa: N802
-        """Return its name."""
+        """Return the GPU's name."""
         to.value = b"Stand-in"
 
     def do_cuMemAlloc_v2(self, to: Any, size: Any) -> None:  # noqa: N802
-        """Return memory."""
+        """Allocate memory."""
         memory = ctypes.create_string_buffer(size.value)
         self.held[ctypes.addressof(memory)] = memory
         to._obj.value = ctypes.addressof(memory)
 
     def do_cuMemcpyHtoD_v2(self, to: Any, source: Any, size: Any) -> None:  # noqa: N802
-        """Copy in."""
+        """Copy to the device."""
         ctypes.memmove(to.value, source, size.value)
 
     def do_cuMemcpyDtoH_v2(self, to: Any, source: Any, size: Any) -> None:  # noqa: N802
-        """Copy out."""
+        """Copy from the device."""
         ctypes.memmove(to, source.value, size.value)
 
     def do_cuGetErrorString(self, _code: int, to: Any) -> None:  # noqa: N802
-        """Return words for an error."""
+        """Return an error's description."""
         to._obj.value = b"the stand-in refuses"
 
 
 def put(array: Any, numbers: Sequence[int]) -> None:
-    """Write numbers into an array of the probe's."""
+    """Write numbers into one of the probe's arrays."""
     array.gpu.write(array.address, list(numbers), array.dtype)
 
 
 class Numbers:
-    """A vector or a matrix that many libraries' arrays look like; one more than right is added to ``wrong`` ones."""
+    """A vector or a matrix like many libraries' arrays; ``wrong`` ones get one added to a number."""
 
     def __init__(self, rows: Any, *, wrong: bool = False) -> None:
         self.rows, self.wrong = rows, wrong
@@ -81,7 +81,7 @@ class Numbers:
         return self.rows
 
     def to(self, _device: str) -> Numbers:
-        """Return itself: all memory is one."""
+        """Return itself: all memory is the same."""
         return self
 
     float = numpy = to_host = lambda self: self
@@ -94,7 +94,7 @@ def product(left: Numbers, right: Numbers) -> Numbers:
 
 
 def spoilt(answer: Numbers, *, wrong: bool) -> Numbers:
-    """Return the matrix with its first number wrong, if so wanted."""
+    """Return the matrix, with its first number wrong if requested."""
     answer.rows[0][0] += wrong
     return answer
 
@@ -107,7 +107,7 @@ def cupy(*, wrong: bool) -> dict[str, Any]:
 
 
 def nvmath(*, wrong: bool) -> dict[str, Any]:
-    """nvmath-python and the NumPy that it takes."""
+    """nvmath-python and the NumPy that it uses."""
     matmul = lambda left, right: spoilt(product(left, right), wrong=wrong)  # noqa: E731
     numpy = {"asarray": lambda rows, _kind: Numbers(rows)}
     return {"nvmath": {"__version__": "1"}, "nvmath.linalg.advanced": {"matmul": matmul}, "numpy": numpy}
@@ -176,7 +176,7 @@ def numba(*, wrong: bool) -> dict[str, Any]:
 
 
 def triton(*, wrong: bool) -> dict[str, Any]:
-    """Triton: it takes the kernel and does what that would do."""
+    """Triton: it accepts the kernel and does what the kernel would."""
 
     class Kernel:
         def __init__(self, work: Callable[..., None]) -> None:

@@ -1,4 +1,4 @@
-"""The stand-in NVML: asked in this process for facts, and through the whole look where it hangs or crashes."""
+"""The stand-in NVML: queried in this process for facts, and through all of the probing where it hangs or crashes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CODES: tuple[int, ...] = tuple(sorted(value for name, value in vars(pynvml).item
 
 
 class StandIn:
-    """One compiled stand-in and an nvidia-ml-py of its own that speaks to it."""
+    """One compiled stand-in and an nvidia-ml-py of its own that calls it."""
 
     def __init__(self, library: Path) -> None:
         """Load it."""
@@ -50,7 +50,7 @@ class StandIn:
         return load(PROBES[probe])["probe"](self.host(**told))
 
     def look(self, *ids: str, seconds: Mapping[str, float] | None = None, **environ: str) -> dict[str, Component]:
-        """Return the components that probes in their own children see of this driver; ``seconds`` are time limits."""
+        """Return the components that probes in their own children report for this driver; ``seconds`` are limits."""
         limits = seconds or {}
         rows = [system for system in catalogue.load() if system.id in (ids or PROBES)]
         systems = [replace(system, seconds=limits.get(system.id, 8.0)) for system in rows]
@@ -58,7 +58,7 @@ class StandIn:
         return {component.id: component for component in facts.components}
 
     def tasks(self, probe: str, plans: Mapping[str, str]) -> list[Task]:
-        """Return a child for each plan; its name stands where a task has the path of its Python."""
+        """Return a child for each plan; a task has the plan's name where the path of its Python would be."""
         systems = [system for system in catalogue.load() if system.id == probe]
         ours = (Environment(python=sys.executable, kind="own"),)
         return [
@@ -73,7 +73,7 @@ class StandIn:
 
 
 def facts_of(component: Component) -> list[dict[str, Any]]:
-    """Return the facts of each copy, as whoever reads the JSON gets them."""
+    """Return the facts of each copy, as a reader of the JSON gets them."""
     return [json.loads(json.dumps(copy.facts)) for copy in component.instances]
 
 
@@ -83,7 +83,7 @@ def fresh() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # it looks for itself there while it is imported
+    sys.modules[spec.name] = module  # while it is imported it looks itself up there
     try:
         spec.loader.exec_module(module)
     finally:

@@ -1,4 +1,4 @@
-"""A stand-in for torch, in pure Python: the few functions that a trial asks for, on small whole numbers.
+"""A stand-in for torch, in pure Python: the few functions that a trial calls, on small whole numbers.
 
 Not PyTorch. It loads ``lib/libtorch_global_deps.so`` as PyTorch does, where there is one. The variable STAND_IN says
 what is wrong with it: no-gpu, old-driver, other-cudnn, wrong-product, wrong-convolution, dies, fails.
@@ -32,11 +32,11 @@ class Tensor:
     """Numbers in one row, with a shape."""
 
     def __init__(self, numbers: list[int], shape: tuple[int, ...]) -> None:
-        """Hold them."""
+        """Store them."""
         self.numbers, self.shape = numbers, shape
 
     def to(self, *_: str) -> Tensor:
-        """Return the same numbers, wherever and whatever they are."""
+        """Return the same numbers, whatever the device or type."""
         return self
 
     def reshape(self, *shape: int) -> Tensor:
@@ -44,7 +44,7 @@ class Tensor:
         return Tensor(self.numbers, shape)
 
     def tolist(self) -> list[list[int]]:
-        """Return rows."""
+        """Return the numbers as rows."""
         width = self.shape[-1]
         return [self.numbers[at : at + width] for at in range(0, len(self.numbers), width)]
 
@@ -55,7 +55,7 @@ def tensor(rows: list[list[int]]) -> Tensor:
 
 
 def arange(end: int) -> Tensor:
-    """Return the numbers from nought."""
+    """Return the numbers counting from zero."""
     return Tensor(list(range(end)), (end,))
 
 

@@ -1,4 +1,4 @@
-"""The command itself on a sick machine: started, listened to, interrupted; and what it leaves behind."""
+"""The command itself on a faulty machine: started, observed, interrupted; and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.schemas.test_schemas import validator
 
 MARK = "GPUSTACK_TEST_RUN"
 DOCTOR = ("doctor", "--format", "json")
-KEPT = "NV_TEST_RUN"  # the same, by a name that the probes' environment keeps
+KEPT = "NV_TEST_RUN"  # the same, under a name that the probes' environment keeps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of a command."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -43,7 +43,7 @@ class Ran:
 
 
 def start(argv: Sequence[str], environ: Mapping[str, str], mark: str, **more: Any) -> subprocess.Popen[str]:  # noqa: ANN401 - what Popen takes
-    """Start ``gpustack`` with this environment and a mark by which its children are known."""
+    """Start ``gpustack`` with this environment and a marker by which its children are recognised."""
     return subprocess.Popen(
         [sys.executable, "-m", "gpustack", *argv],
         stdin=subprocess.DEVNULL,
@@ -62,7 +62,7 @@ def run(
     children: int = 0,
     **more: Any,  # noqa: ANN401 - the same
 ) -> Ran:
-    """Run it to its end, or press Ctrl-C so many seconds after it has so many children; the time is then from there."""
+    """Run it to its end, or press Ctrl-C this long after it has this many children; time is then counted from there."""
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
     begun = time.monotonic()
     child = start(argv, environ, mark, **more)
@@ -79,14 +79,14 @@ def run(
 
 
 def grown(mark: str, children: int, patience: float = 20.0) -> None:
-    """Wait until the command with this mark has so many children."""
+    """Wait until the command with this marker has this many children."""
     deadline = time.monotonic() + patience
     while children and len(_alive(mark)) <= children and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
 def whole(ran: Ran) -> dict[str, Any]:
-    """Return the report, which is whole and came without a word about ourselves."""
+    """Return the report, which is complete and mentions no failure of gpustack itself."""
     assert ran.code in {0, 1}, ran.err
     assert "Traceback" not in ran.err
     report = ran.report
@@ -96,7 +96,7 @@ def whole(ran: Ran) -> dict[str, Any]:
 
 
 def left(mark: str, patience: float = 4.0) -> list[str]:
-    """Return the processes with this mark that are still there, zombies left out, after a little patience."""
+    """Return the processes with this marker that still exist after a short wait, zombies excluded."""
     deadline = time.monotonic() + patience
     while (found := _alive(mark)) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -109,7 +109,7 @@ def _alive(mark: str) -> list[str]:
 
 
 def _words(path: Path) -> str:
-    """Return what a process's file says; nothing if it is gone or may not be asked."""
+    """Return the content of a process's file; nothing if the process is gone or access is denied."""
     try:
         return path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
     except OSError:

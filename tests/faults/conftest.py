@@ -1,4 +1,4 @@
-"""What the tests of faults share: the compiled stand-ins, and the well machine that each fault is compared with."""
+"""What the tests of faults share: the compiled stand-ins, and the healthy machine to compare each fault with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 @pytest.fixture(scope="session")
 def well(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Facts:
-    """Return the facts of a machine on which all stand-ins are well."""
+    """Return the facts of a machine on which all stand-ins are healthy."""
     planted = tmp_path_factory.mktemp("well")
     return sharing.worked_out(
         tmp_path_factory, "the well machine", lambda: machine.look(machine.planted(shop, planted, ()))

@@ -1,4 +1,4 @@
-"""The table of files: which of the kernel's files is sick, how, and what the report must say of it."""
+"""The table of files: which kernel file is faulty, how, and what the report must say about it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = {
     "escapes": "is escapes for terminals",
     "changing": "changes while it is read",
 }
-# What the report says where the file cannot be read at all; it stands among what was not seen.
+# What the report says where the file cannot be read at all; it is listed under what was not checked.
 CLOSED = {
     "denied": "permission denied",
     "folder": "is a folder",
@@ -36,10 +36,10 @@ CLOSED = {
     "pipe": "is a pipe, which is not waited for",
 }
 OPEN = tuple(kind for kind in KINDS if kind not in CLOSED)
-SHORTER = ("/dev/kmsg", "/proc/sys/kernel/tainted")  # cut, they still say something
-# Components that rest on one file together.
+SHORTER = ("/dev/kmsg", "/proc/sys/kernel/tainted")  # truncated, they still say something
+# Components that depend on one file together.
 SHARED = {"nvidia/": frozenset({"nvidia.ko", "nvidia-driver"}), f"{GPU}/": frozenset({"pci-display", "iommu"})}
-# What is learnt of a file and of another that says the same.
+# Facts learnt from a file and from another that says the same.
 OTHERWISE = {
     ("/sys/module/nvidia/version", "nvidia.ko"): ("version_loaded", "/proc/driver/nvidia/version"),
     ("/sys/module/nvidia/version", "nvidia-driver"): ("module_loaded", "/proc/driver/nvidia/version"),
@@ -49,10 +49,10 @@ NONSENSE = ("binary", "endless", "encoded", "escapes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sick:
-    """One sick file: the component that rests on it, its status, and how what is seen of it differs from a well one.
+    """One faulty file: the component that depends on it, its status, and how its facts differ from a healthy one's.
 
     ``says`` is part of its reason, or why the file is in not_seen. ``fact`` is learnt from the file alone: it is
-    unknown, or what is ``left`` of it. Of ``same``, the file ``by`` says the same, so that the fault costs nothing.
+    unknown, or what is ``left`` of it. The file ``by`` also states the fact ``same``, so that losing it costs nothing.
     """
 
     fault: str
@@ -77,12 +77,12 @@ class Sick:
 
     @property
     def asked(self) -> str:
-        """The path by which the probes ask for the file."""
+        """The path that the probes read the file from."""
         return self.path.replace(GPU, f"{BUS}/0000:00:1a.0")
 
     @property
     def touches(self) -> frozenset[str]:
-        """The components that rest on the file: all others are as they are without the fault."""
+        """The components that depend on the file: all others are as they are without the fault."""
         return next((held for part, held in SHARED.items() if part in self.path), frozenset({self.component}))
 
 
@@ -119,7 +119,7 @@ def _closed() -> Iterator[Sick]:
 
 
 def _needed() -> Iterator[Sick]:
-    """Yield the files without which a probe has nothing to say, holding nonsense."""
+    """Yield the files whose probe has nothing to report when they contain nonsense."""
     for path, component, says in (
         ("/proc/sys/kernel/osrelease", "linux-kernel", "osrelease: no kernel's release stands in it"),
         (f"{GPU}/class", "pci-display", "class: no number of PCI stands in it"),
@@ -143,7 +143,7 @@ def _doubted() -> Iterator[Sick]:
         ("/var/lib/dpkg/status", "nvidia-driver", "packages", "it is no list of packages, or not a whole one"),
     ):
         same, by = OTHERWISE.get((path, component), ("", ""))
-        # Of a list of packages so much is read that the one without an end takes a second: the log's row is enough.
+        # So much of a package list is read that an endless one takes a second: the log's row is enough.
         for fault in (*(kind for kind in NONSENSE if kind != "endless" or fact != "packages"), "cut"):
             says = f"not understood: {why}"
             yield Sick(fault=fault, path=path, component=component, says=says, fact=fact, same=same, by=by)
@@ -165,7 +165,7 @@ def _null() -> Iterator[Sick]:
 
 
 def _left() -> Iterator[Sick]:
-    """Yield the files of which there is something else to read: their first third, or what they are changed to."""
+    """Yield the files that have other content: their first third, or what they are changed to."""
     package = {"kind": "deb", "name": "nvidia-driver-580", "version": "590.48.01-1"}
     left: tuple[tuple[str, str, str, str, JsonValue], ...] = (
         ("cut", "/dev/kmsg", "kernel-log", "nvrm", ("NVRM: lo",)),

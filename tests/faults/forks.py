@@ -1,7 +1,7 @@
-"""Answers as a probe's child does, once for each plan: a fork each, so that each loads the stand-in again.
+"""Answers as a probe's child does, once per plan: each in its own fork, so that each loads the stand-in again.
 
-A program, started as gpustack starts its probes; what it is told is in a file: where the probes are, their rows,
-the path to nvidia-ml-py, and the plans (variables of the environment). It prints for each plan what that fork printed.
+A program, started as gpustack starts its probes; its instructions are in a file: where the probes are, their rows,
+the path to nvidia-ml-py, and the plans (environment variables). For each plan it prints what that fork printed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 
 def main(told: dict[str, Any]) -> None:
-    """Print an answer a plan, in their order."""
+    """Print an answer per plan, in their order."""
     names: dict[str, Any] = {"__name__": "gpustack_probes", "__file__": told["probes"]}
     with open(told["probes"], encoding="utf-8") as source:  # noqa: PTH123 - bare, as a probe is
         exec(compile(source.read(), told["probes"], "exec"), names)  # noqa: S102 - our own runner of probes
     warm(names, told)
-    gc.disable()  # it would touch, and so copy, what the forks share
+    gc.disable()  # it would touch, and so copy, the memory that the forks share
     for plan in told["plans"]:
         print(json.dumps(answered(names, told, plan)), flush=True)  # noqa: T201 - its answer
 
@@ -37,7 +37,7 @@ def warm(names: dict[str, Any], told: dict[str, Any]) -> None:
 
 
 def answered(names: dict[str, Any], told: dict[str, Any], plan: dict[str, str]) -> str:
-    """Return what the runner of probes prints in a fork of its own with this plan."""
+    """Return what the probe runner prints in a fork of its own with this plan."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:

@@ -1,4 +1,4 @@
-"""The kinds of fault: what each is in words, and how a library's file is damaged."""
+"""The kinds of fault: a description of each, and how a library's file is damaged."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-MACHINE = 18  # where an ELF header says for which processor it is
+MACHINE = 18  # where an ELF header states its processor
 SPARC = 2
 
-# What a function does, or the loading of a file (tests/fakes/sick.h), in words.
+# Descriptions of what a function does, or loading the file (tests/fakes/sick.h).
 KINDS: Mapping[str, str] = {
     "hang": "sleeps for ever",
     "spin": "turns for ever",

@@ -1,4 +1,4 @@
-"""Many looks at stand-in libraries through one child: it forks for each plan, and a fork loads and asks them again."""
+"""Many probings of stand-in libraries through one child: it forks per plan, and each fork loads and calls them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MATRIX = Matrix()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look at some components gave."""
+    """The result of probing some components once."""
 
     components: Mapping[str, Component]
 
@@ -39,11 +39,11 @@ class Look:
         return dict(_unavailable(copies[0].facts)) if copies else {}
 
     def heard(self, component: str, function: str) -> str:
-        """Return all that a function of the library was heard to answer."""
+        """Return everything that the library's function was observed to answer."""
         return " ".join(call.outcome for call in self.components[component].calls if call.name == function)
 
     def judged(self, well: Facts) -> tuple[Health, str]:
-        """Return the verdict on the well machine with these components, and all that the report says is wrong."""
+        """Return the verdict on the healthy machine with these components, and everything that the report faults."""
         report = judge(
             replace(well, components=tuple(self.components.get(one.id, one) for one in well.components)), MATRIX
         )
@@ -56,7 +56,7 @@ class Look:
 def look(
     folder: Path, environ: Mapping[str, str], ids: Sequence[str], plans: Sequence[Mapping[str, str]]
 ) -> list[Look]:
-    """Return a look for each plan, which is variables of the environment; raises if one was not answered whole."""
+    """Return a result for each plan, which is a set of environment variables; raise if one is incomplete."""
     told = {
         "probes": str(assets.PROBES / "__main__.py"),
         "rows": [dict(SYSTEMS[one].data) for one in ids],
@@ -72,7 +72,7 @@ def look(
 
 
 def _read(said: str, ids: Sequence[str]) -> Look:
-    """Return the look that a fork's output tells of, which is what a child of gpustack prints."""
+    """Return the result that a fork's output describes, which is what a child of gpustack prints."""
     lines = [json.loads(line) for line in said.splitlines()]
     assert [line.get("at", line.get("id")) for line in lines] == [one for one in ids for _ in range(2)]
     replies = [Reply(system=SYSTEMS[line["id"]], environment=None, answer=line) for line in lines if "id" in line]
@@ -80,7 +80,7 @@ def _read(said: str, ids: Sequence[str]) -> Look:
 
 
 def _unavailable(value: JsonValue, at: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each fact that is not known with the reason, those of parts (MIG instances) too."""
+    """Yield each unknown fact with the reason, including those of parts (MIG instances)."""
     if isinstance(value, Mapping):
         for name, held in value.items():
             if name == "unavailable" and isinstance(held, Mapping):

@@ -1,4 +1,4 @@
-"""A sick machine made of compiled stand-ins: real children of gpustack load them and ask them, the real way."""
+"""A faulty machine made of compiled stand-ins: real children of gpustack load and call them as they would elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAKES = Path(__file__).resolve().parents[1] / "fakes"
 NVML, CUDA, ZE = "libnvidia-ml.so.1", "libcuda.so.1", "libze_loader.so.1"
 SHARED = ("libcudart.so.13", "libcudnn.so.9", "libnccl.so.2", "librocm_smi64.so.7")
 SINGLE = (NVML, CUDA, ZE)
-# Silence about what the stand-in H200 has on purpose: with it the machine is well.
+# Allowances for what the stand-in H200 has on purpose: with them the machine is healthy.
 WELL = ";".join(
     f"{function}=3"
     for function in (
@@ -39,7 +39,7 @@ WELL = ";".join(
         "field162",  # how often each NVLink had to recover
     )
 )
-FABRIC = str(0x1AA)  # its health mask: nothing is degraded, recovers, times out or is configured wrongly
+FABRIC = str(0x1AA)  # its health mask: nothing is degraded, recovering, timing out or misconfigured
 ASKED = [
     "linux-kernel",
     "pci-display",
@@ -58,7 +58,7 @@ ASKED = [
 ]
 BESIDE = ("linux-kernel", "nccl")
 IN_GROUPS = frozenset({"cuda-runtime", "cudnn", "nccl"})
-SECONDS, HURRIED = 8.0, 1.2  # for a probe; where one hangs, and only then, the shorter
+SECONDS, HURRIED = 8.0, 1.2  # for a probe; the shorter one only where something hangs
 MOST_COPIES = 6
 ON_NVML = ("nvml", "libnvidia-ml", "gpu", "nvlink")
 STAND = {NVML: ON_NVML, "nvmlInit": ("nvml", "gpu", "nvlink"), CUDA: ("libcuda",), ZE: ("level-zero",)}
@@ -83,7 +83,7 @@ class Shop:
         return library
 
     def put(self, name: str, folder: Path, damage: str = "") -> None:
-        """Put the library of this name into a folder, whole or damaged."""
+        """Put the library of this name into a folder, intact or damaged."""
         folder.mkdir(parents=True, exist_ok=True)
         nvml = name == NVML
         flags = {"missing": ("-DnvmlInit_v2=no_1", "-DnvmlInitWithFlags=no_2") if nvml else ("-DMISSING",)}
@@ -96,12 +96,12 @@ class Shop:
             shutil.copy(source, folder / name)
 
     def _needed(self) -> Path:
-        """Return a library to link against that nobody finds when it is loaded."""
+        """Return a library to link against that is missing at load time."""
         return self.make("shared_object.c", "-DSYMBOL=nobody", "-DSIZE=1", "-Wl,-soname,libc++-of-nobody.so.1")
 
 
 def open_shop(folder: Path) -> Shop:
-    """Return the shop; leaves the test out where there is no compiler."""
+    """Return the compiled stand-ins; skip the test where there is no compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         leave_out("no C compiler here: stand-in libraries cannot be built")
@@ -109,7 +109,7 @@ def open_shop(folder: Path) -> Shop:
 
 
 class Refusing(Door):
-    """A door through which nothing can be killed, as if the child sat in a driver that does not come back."""
+    """A subprocess starter that cannot kill anything, as if the child were stuck in a driver."""
 
     def __init__(self) -> None:
         self.kept: list[subprocess.Popen[bytes]] = []
@@ -119,7 +119,7 @@ class Refusing(Door):
             self.kept.append(child)
 
     def end(self) -> None:
-        """End them in truth."""
+        """Really kill them."""
         for child in self.kept:
             Door().kill(child)
             with suppress(ChildProcessError):
@@ -127,7 +127,7 @@ class Refusing(Door):
 
 
 def planted(shop: Shop, folder: Path, rows: Sequence[Row]) -> dict[str, str]:
-    """Lay out the machine of these rows, at most one of which is about each single library; give its environment."""
+    """Set up the machine of these rows, at most one of which concerns any one library; return its environment."""
     shared = [row for row in rows if row.library in SHARED]
     plans = [WELL]
     for name in SINGLE:
@@ -153,22 +153,22 @@ def planted(shop: Shop, folder: Path, rows: Sequence[Row]) -> dict[str, str]:
 
 
 def asked(rows: Sequence[Row]) -> set[str]:
-    """Return what is asked after on the machine of these rows: what they are about, and what shall not suffer by it."""
+    """Return the components to probe on the machine of these rows: those affected, and those that must not be."""
     return {*BESIDE, *(row.component for row in rows)} if rows else set(ASKED)
 
 
 def hangs(rows: Sequence[Row]) -> bool:
-    """Return whether a look at the machine of these rows waits for something that hangs."""
+    """Return whether probing the machine of these rows waits for something that hangs."""
     return any(row.fault in HANGS for row in rows)
 
 
 def waits(rows: Sequence[Row]) -> bool:
-    """Return whether a look at the machine of these rows takes seconds, and hardly any of the processor's."""
+    """Return whether probing the machine of these rows takes seconds, but hardly any CPU time."""
     return any(row.fault in WAITS for row in rows)
 
 
 def look(environ: Mapping[str, str], rows: Sequence[Row] = (), door: Door | None = None) -> Facts:
-    """Return the facts of that machine: every library is loaded and asked in the real children."""
+    """Return the facts of that machine: every library is loaded and called in real children."""
     wanted = asked(rows)
     hung = {one for row in rows if hangs([row]) for one in STAND.get(row.place, (row.component,))}
     systems = [
@@ -182,13 +182,13 @@ def look(environ: Mapping[str, str], rows: Sequence[Row] = (), door: Door | None
 
 
 def transplanted(well: Facts, sick: Facts, ids: Iterable[str]) -> Facts:
-    """Return the facts of the well machine with these components of the sick one."""
+    """Return the facts of the healthy machine with these components of the faulty one."""
     taken: dict[str, Component] = {one.id: one for one in sick.components if one.id in set(ids)}
     return replace(well, components=tuple(taken.get(one.id, one) for one in well.components))
 
 
 def packed(rows: Iterable[Row]) -> list[list[Row]]:
-    """Return the rows in as few looks as can be."""
+    """Return the rows in as few groups as possible."""
     looks: list[list[Row]] = []
     for row in rows:
         look_ = next((one for one in looks if _fits(row, one)), None)
@@ -203,7 +203,7 @@ def _manner(row: Row) -> tuple[bool, bool, bool]:
 
 
 def _fits(row: Row, rows: Sequence[Row]) -> bool:
-    """Return whether a row can be told from the others of a look: each library is sick in one way there."""
+    """Return whether a row can be told apart from the others of a group: each library has only one fault there."""
     alike = all(_manner(row) == _manner(one) for one in rows)
     same = [one for one in rows if one.library == row.library]
     if row.library in SHARED:

@@ -1,4 +1,4 @@
-"""The table of programs: which command of the machine is sick, how, and what is unknown without what it says."""
+"""The table of programs: which command of the machine is faulty, how, and what is unknown without its output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.faults import tree
 
 FAILED, PRESENT = "failed", "present"
 SHELL = "#!/bin/sh\nPATH=/usr/bin:/bin\n"
-# What a sick program is in words, and its text; {path} is its own.
+# A description of each faulty program, and its text; {path} is its own.
 KINDS: Mapping[str, tuple[str, str]] = {
     "hang": ("sleeps for ever", f"{SHELL}exec sleep 60\n"),
     "text": ("is no program", "\x7fELF and no more"),
@@ -19,19 +19,19 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "segv": ("segmentation fault", f"{SHELL}kill -SEGV $$\n"),
     "loop": ("is its own interpreter", "#!{path}\n"),
 }
-# The words among what was not seen, where the fault is one that no healthy machine has.
+# The words listed under what was not checked, where the fault is one that no healthy machine has.
 SAYS = {
     "hang": "no answer",
     "endless": "no answer",
     "text": "Exec format error",
     "loop": "Too many levels of symbolic links",
 }
-TALKERS = ("uname", "modinfo", "nvcc")  # one that prints forever takes a processor as long as it is waited for
-# What each says while it is well.
+TALKERS = ("uname", "modinfo", "nvcc")  # one that prints forever keeps a processor busy as long as it is waited for
+# What each prints while it is healthy.
 WELL: Mapping[str, str] = {
     "uname": "echo x86_64",
     "modinfo": "echo 'version: 580.159.04'",
-    "rpm": "test $1 != -q || echo nvidia-driver 580.159.04-1",  # whose a file is, it does not know
+    "rpm": "test $1 != -q || echo nvidia-driver 580.159.04-1",  # it does not know which package owns a file
     "journalctl": "echo '[    1.5] machine kernel: NVRM: loading'",
     "nvidia-persistenced": "echo 'nvidia-persistenced: version 580.159.04'",
     "nv-fabricmanager": "echo 'Fabric Manager version is : 580.159.04'",
@@ -39,7 +39,7 @@ WELL: Mapping[str, str] = {
     "icpx": "echo 'Intel(R) oneAPI DPC++/C++ Compiler 2025.2.0'",
     "nvcc": "echo 'Cuda compilation tools, release 13.0, V13.0.88'",
 }
-# Of each program: the component that asks it, and the fact that nobody else knows.
+# For each program: the component that runs it, and the fact that nothing else reports.
 ASKED: Mapping[str, tuple[str, str]] = {
     "uname": ("linux-kernel", "machine"),
     "modinfo": ("nvidia.ko", "version_on_disk"),
@@ -52,14 +52,14 @@ ASKED: Mapping[str, tuple[str, str]] = {
     "nvcc": ("cuda-toolkit", "version"),
 }
 COMPONENTS = sorted({component for component, _ in ASKED.values()})
-# What files of the machine would say instead of a program.
+# Files of the machine that would say the same as a program.
 GONE = ("/proc/sys/kernel/arch", "/var/lib/dpkg/status", "/dev/kmsg")
 THERE = {"/lib/modules/6.8.0-60-generic/modules.dep": "extra/nvidia.ko:\n", "/var/lib/rpm/rpmdb.sqlite": ""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """One sick program: the component that asks it, its status, and the fact that is unknown without its answer."""
+    """One faulty program: the component that runs it, its status, and the fact that is unknown without its answer."""
 
     fault: str
     command: str
@@ -79,7 +79,7 @@ class Program:
 
     @property
     def says(self) -> str:
-        """What is in its reason, or among what was not seen."""
+        """The words in its reason, or in what was not checked."""
         return SAYS.get(self.fault, "")
 
 
@@ -89,7 +89,7 @@ def programs() -> tuple[Program, ...]:
 
 
 def looks() -> tuple[tuple[Program, ...], ...]:
-    """Return the rows by look: in each every program is sick, in the next in another way, until each was in all."""
+    """Return the rows in groups: in each, every program has one fault, another one each time, until all are used."""
     return tuple(tuple(_rows(turn)) for turn in range(len(KINDS)))
 
 
@@ -97,13 +97,13 @@ def _rows(turn: int) -> Iterator[Program]:
     kinds = tuple(KINDS)
     for place, (command, (component, fact)) in enumerate(ASKED.items()):
         fault = kinds[(place + turn) % len(kinds)]
-        status = FAILED if command == "nvcc" else PRESENT  # without its compiler the toolkit is of no version
+        status = FAILED if command == "nvcc" else PRESENT  # without its compiler the toolkit has no version
         if fault != "endless" or command in TALKERS:
             yield Program(fault=fault, command=command, component=component, status=status, fact=fact)
 
 
 def plant(root: Path, rows: Sequence[Program] = ()) -> Path:
-    """Lay out a machine whose programs are asked, and which of these rows are sick; give its root."""
+    """Set up a machine whose programs are called, of which these rows are faulty; return its root."""
     tree.plant(root)
     for path in GONE:
         tree.sicken(root, path, "gone")

@@ -1,4 +1,4 @@
-"""The table: which fault of which library, where, and what the report must say of it."""
+"""The table: which fault of which library, where, and what the report must say about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tests.faults.kinds import KINDS
 
 FAILED, PRESENT, ABSENT = "failed", "present", "absent"
-# How a process of ours that died or was ended is told, by fault.
+# How the report describes one of our processes that died or was killed, by fault.
 ENDS = {
     "hang": "gave no answer in…(state S",
     "spin": "gave no answer in…(state R",
@@ -30,7 +30,7 @@ ENDS = {
     "forge": "printed something that is not an answer",
     "shut": "before it answered",
 }
-# The same of a fork that asks one copy of a library.
+# The same for a fork that queries one copy of a library.
 FORK_ENDS = {
     "hang": "no answer in 0.7 s",
     "spin": "no answer in 0.7 s",
@@ -60,7 +60,7 @@ LOADING = {
 }
 LEAST = {"slow": 0.06, "slow5": 5.0}
 IN_FORKS = {"cut": "killed by signal 7"}
-APART = frozenset({"level-zero", "rocm-smi", "nvlink"})  # another maker's, or of no use to one GPU alone
+APART = frozenset({"level-zero", "rocm-smi", "nvlink"})  # another vendor's, or irrelevant to a single GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +74,9 @@ class Row:
     status: str
     says: str
     unkillable: bool = False
-    harmless: bool = False  # the answer is that of a library which is well
+    harmless: bool = False  # the answer is that of a healthy library
     least: float = 0.0  # seconds that the call takes
-    decides: bool = True  # whether the verdict of a machine with an NVIDIA GPU rests on it
+    decides: bool = True  # whether the verdict of a machine with an NVIDIA GPU depends on it
 
     @property
     def name(self) -> str:
@@ -85,7 +85,7 @@ class Row:
 
     @property
     def kind(self) -> str:
-        """The key of its kind in words."""
+        """The key of its kind's description."""
         return f"unkillable{'-vfork' if self.fault == 'vfork' else ''}" if self.unkillable else self.fault
 
     @property
@@ -103,8 +103,8 @@ def libraries() -> tuple[Row, ...]:
 def _decides(row: Row) -> bool:
     """Return whether a machine with this fault may not be called healthy.
 
-    One NVIDIA GPU does not stand on NVLink or other makers' libraries, what a library misses may be loaded before it,
-    and CUDA runs without NVML.
+    A single NVIDIA GPU does not depend on NVLink or other vendors' libraries, something else may already have loaded
+    what a library lacks, and CUDA runs without NVML.
     """
     missed = row.fault == "needs" and row.library.startswith(("libcudart", "libcudnn", "libnccl"))
     lost = row.fault == "loop" and row.component == "libcuda"
@@ -112,7 +112,7 @@ def _decides(row: Row) -> bool:
 
 
 def _died() -> Iterator[Row]:
-    """Yield what ends or holds up the process of the probe: each kind at each of five functions."""
+    """Yield what ends or blocks the probe's process: each kind at each of five functions."""
     for fault, says in ENDS.items():
         for library, place, component in (
             ("libcuda.so.1", "cuInit", "libcuda"),
@@ -125,7 +125,7 @@ def _died() -> Iterator[Row]:
 
 
 def _stuck() -> Iterator[Row]:
-    """Yield what cannot be ended."""
+    """Yield what cannot be killed."""
     left = "it could not be ended and is left behind"
     for fault, letter in (("hang", "S"), ("vfork", "D")):
         says = f"(state {letter}…{left}"
@@ -141,7 +141,7 @@ def _stuck() -> Iterator[Row]:
 
 
 def _loaded() -> Iterator[Row]:
-    """Yield what is wrong with the file, or with what runs while it is loaded."""
+    """Yield what is wrong with the file, or with the code that runs while it is loaded."""
     singles = (
         ("libcuda.so.1", "libcuda"),
         ("libnvidia-ml.so.1", "nvml"),
@@ -150,7 +150,7 @@ def _loaded() -> Iterator[Row]:
     for fault, says in LOADING.items():
         for library, component in singles:
             if fault != "undefined" or library != "libnvidia-ml.so.1":
-                status = ABSENT if fault == "loop" else FAILED  # for the loader a link to nowhere is no file
+                status = ABSENT if fault == "loop" else FAILED  # to the loader a dangling link is a missing file
                 yield Row(fault=fault, library=library, place=library, component=component, status=status, says=says)
     for fault in ("hang", "segv", "exit0", "abort"):
         for library, component in (*singles, ("libnvidia-ml.so.1", "libnvidia-ml")):
@@ -158,7 +158,7 @@ def _loaded() -> Iterator[Row]:
 
 
 def _refused() -> Iterator[Row]:
-    """Yield errors and nonsense that a function answers with, and functions that are not there."""
+    """Yield errors and nonsense that a function returns, and functions that are missing."""
     for fault, library, place, component, status, says in (
         ("999", "libcuda.so.1", "cuInit", "libcuda", FAILED, "cuInit: CUDA_ERROR_UNKNOWN"),
         ("803", "libcuda.so.1", "cuInit", "libcuda", FAILED, "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
@@ -193,7 +193,7 @@ def _refused() -> Iterator[Row]:
 
 
 def _copies() -> Iterator[Row]:
-    """Yield what ends the fork that asks one copy of a library of which there may be many."""
+    """Yield what ends the fork that queries one copy of a library of which there may be many."""
     for library, place, component, faults in (
         ("libcudart.so.13", "cudaRuntimeGetVersion", "cuda-runtime", tuple(FORK_ENDS)),
         ("libcudnn.so.9", "cudnnGetVersion", "cudnn", ("hang", "segv", "abort", "exit0", "exit7", "smash")),
@@ -216,9 +216,9 @@ def _copies() -> Iterator[Row]:
 
 
 def _answered() -> Iterator[Row]:
-    """Yield what is odd and no fault: the answer stands."""
+    """Yield what is odd but no fault: the answer is accepted."""
     for fault in ("slow", "slow5", "chatter", "litter"):
-        start = "zeInit" if fault == "slow5" else "zeDriverGet"  # which is asked twice
+        start = "zeInit" if fault == "slow5" else "zeDriverGet"  # which is called twice
         for library, place, component, says in (
             ("libcuda.so.1", "cuDeviceGetCount", "libcuda", "NVIDIA H200"),
             ("libnvidia-ml.so.1", "nvmlSystemGetNVMLVersion", "nvml", "580.159.04"),

@@ -1,4 +1,4 @@
-"""Writes docs/faults.md from the rows that the tests hold true: ``python -m tests.faults.table``."""
+"""Writes docs/faults.md from the rows that the tests verify: ``python -m tests.faults.table``."""
 
 from __future__ import annotations
 

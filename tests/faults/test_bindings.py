@@ -1,4 +1,4 @@
-"""A sick driver below the real cuda.bindings and cuda.core: the child of a trial or of the bench says what it met."""
+"""A faulty driver below the real cuda.bindings and cuda.core: a trial's or the bench's child says what went wrong."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = in_time
 
 TRIED = ("cuda-bindings", "cuda-core")
 FLAGS = ("-w", "-Wl,-soname,libcuda.so.1", "-lm", "-ldl")
-# What the stand-in driver is told (@2: from the second call on, since the first is our own), and what is said of it.
+# Instructions for the stand-in driver (@2: from the second call on, since the first is our own), and the report.
 TRIALS = {
     "cuInit@2=999": "CUDA_ERROR_UNKNOWN",
     "cuInit@2=segv": "was killed by SIGSEGV",
@@ -39,7 +39,7 @@ TRIALS = {
 
 
 class Passing(Door):
-    """A door that lets what the stand-in is told through to the child, which does not see such variables otherwise."""
+    """A subprocess starter that passes the stand-in's variables to the child, which otherwise does not see them."""
 
     def __init__(self, told: str) -> None:
         self.told = told
@@ -60,7 +60,7 @@ def _packages() -> None:
 
 @pytest.fixture(scope="module")
 def drivers(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a driver that does as it is told, and of one that lacks the first function of all."""
+    """Return the folder of a driver that follows its instructions, and of one that lacks the first function of all."""
     folder = tmp_path_factory.mktemp("drivers")
     for name, more in (("whole", ()), ("without", ("-DcuInit=no_cuInit",))):
         (folder / name).mkdir()
@@ -69,7 +69,7 @@ def drivers(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tried(folder: Path, told: str) -> Facts:
-    """Return what came of trying both packages on this driver."""
+    """Return the results of trying both packages on this driver."""
     systems = [one for one in catalogue.load() if one.id in TRIED]
     environ = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(folder)}
     door = Passing(told)
@@ -77,7 +77,7 @@ def tried(folder: Path, told: str) -> Facts:
 
 
 def words(facts: Facts, component: str) -> str:
-    """Return all that is said of a trial."""
+    """Return everything that is reported of a trial."""
     found = facts.find(component)
     assert found is not None
     return f"{found.reason} {[copy.facts.get('exercise') for copy in found.instances]}"

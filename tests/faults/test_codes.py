@@ -24,7 +24,7 @@ SPOKEN = frozenset({15, 16})  # lost and reset required have rules of their own
 
 
 def sick(well: Facts, component: str, **facts: JsonValue) -> Facts:
-    """Return the facts of the well machine, on which one component has failed with these words."""
+    """Return the facts of the healthy machine, on which one component has failed with these words."""
     components = tuple(
         replace(
             one,
@@ -46,7 +46,7 @@ def _kept(facts: Mapping[str, JsonValue], component: str) -> Mapping[str, JsonVa
 
 
 def told(facts: Facts) -> tuple[Health, str]:
-    """Return the verdict and all that the errors, warnings and open questions say."""
+    """Return the verdict and the text of all errors, warnings and open questions."""
     report = judge(facts, MATRIX)
     findings = [one for one in report.findings if one.severity is not Severity.INFO]
     return report.verdict.status, " ".join(f"{one.title} {one.detail}" for one in findings)

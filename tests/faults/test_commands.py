@@ -1,4 +1,4 @@
-"""Commands of the machine that hang, are no programs or print nonsense: their component goes without what they know."""
+"""Commands that hang, are no programs or print nonsense: their component lacks only what they would report."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 pytestmark = in_time
 
-COMMANDS = ("nvidia-persistenced", "nv-fabricmanager", "nvidia-ctk", "icpx")  # that are asked wherever they are
+COMMANDS = ("nvidia-persistenced", "nv-fabricmanager", "nvidia-ctk", "icpx")  # which are run on any machine
 
 
-def test_commands_that_are_sick_fail_nothing(shop: Shop, tmp_path: Path) -> None:
+def test_faulty_commands_fail_nothing(shop: Shop, tmp_path: Path) -> None:
     """One hangs, the next is no program, and so on: files and libraries say the same (more in test_programs.py)."""
     environ = machine.planted(shop, tmp_path / "machine", ())
     folder = tmp_path / "bin"
@@ -45,7 +45,7 @@ def test_commands_that_are_sick_fail_nothing(shop: Shop, tmp_path: Path) -> None
 
 
 class Slow(ToldHost):
-    """A machine whose every command takes too long."""
+    """A machine on which every command times out."""
 
     def run(self, *argv: str, seconds: float | None = None) -> dict[str, object] | None:  # noqa: ARG002 - too long for any
         self.log.append(("run", " ".join(argv), "no answer"))
@@ -74,7 +74,7 @@ class Slow(ToldHost):
         ),
     ],
 )
-def test_what_files_tell_stands_though_the_command_beside_them_hangs(
+def test_what_files_show_is_kept_though_the_command_beside_them_hangs(
     probe: str, files: dict[str, str | bytes | OSError], row: dict[str, object], fact: str
 ) -> None:
     host = Slow(files, row=row)

@@ -1,8 +1,8 @@
-"""Every error number of NVML and CUDA at every stage, answered by a real library to the real probe.
+"""Every error number of NVML and CUDA at every stage, returned by a real library to the real probe.
 
 The libraries are the compiled stand-ins; the dynamic loader, ctypes and nvidia-ml-py are the real ones. Stages that do
-not hide one another answer each with a code of its own in one look, and the next look moves the codes on by one: so
-every stage meets every code in as many looks as there are codes.
+not hide one another each return a code of their own in one run, and the next run shifts the codes by one: so every
+stage meets every code in as many runs as there are codes.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ if TYPE_CHECKING:
 
     from tests.faults.machine import Shop
 
-# Two GPUs, linked, each with one MIG instance, so that every question is asked; all is well with them.
+# Two GPUs, linked, each with one MIG instance, so that every query is made; all of them are healthy.
 WIDE = {"NVML_FAKE_GPUS": "2", "NVML_FAKE_MIG": "1"}
 FAMILY = next(one for one in FAMILIES if one.id == "cuda")
 NAMES = {one.number: (*one.also, one.name)[0] for one in numbers(MATRIX, FAMILY)}
 CUDA = {number: name for number, name in NAMES.items() if name.startswith("CUDA_ERROR_")}
 NVML = ("nvml", "gpu", "nvlink")
-ENDS = ("nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex")  # without these nothing else is asked
+ENDS = ("nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex")  # without these nothing else is queried
 SYSTEM = ("nvmlSystemGetNVMLVersion", "nvmlSystemGetDriverVersion", "nvmlSystemGetCudaDriverVersion_v2")
 MIG = "nvmlDeviceGetMigMode"
-# What these answer decides what else is asked. Those of one group do not hide one another.
+# The answers of these decide what else is queried. Those of one group do not hide one another.
 GATES = (
     (
         MIG,
         "nvmlDeviceGetFieldValues",
         "nvmlDeviceGetName",
-    ),  # of a GPU without any name nothing is said
+    ),  # nothing is reported about a GPU without a name
     ("nvmlDeviceGetMaxMigDeviceCount",),
     ("nvmlDeviceGetMigDeviceHandleByIndex",),
 )
 SPEED = "NVML_FI_DEV_NVLINK_SPEED_MBPS_L"
-# Asked where the first has no answer; they answer alike here.
+# Called where the first has no answer; here they return the same.
 OLDER = {
     "nvmlDeviceGetTemperatureV": ("nvmlDeviceGetTemperature",),
     "nvmlDeviceGetCurrentClocksEventReasons": ("nvmlDeviceGetCurrentClocksThrottleReasons",),
     "field164": tuple(f"field{number}" for name, number in vars(pynvml).items() if name.startswith(SPEED)),
 }
 LINKS = "nvmlDeviceGetNvLinkState"
-NO_LINK = {2, 3}  # said of a link or a counter that a GPU does not have
+NO_LINK = {2, 3}  # about a link or a counter that a GPU does not have
 NO_INSTANCE = {6}
 CORRUPTED = ("nvmlDeviceValidateInforom", 14)  # which is what was asked
-LOST = {15, 16}  # whatever was asked, these speak of the whole GPU
-# With these it is not the GPU that fails: rights, memory, the release of NVML, a reset that goes on.
+LOST = {15, 16}  # whatever was called, these concern the whole GPU
+# These are not failures of the GPU: permissions, memory, the NVML version, a reset in progress.
 UNASKED = {1, 2, 3, 4, 5, 7, 9, 12, 13, 17, 18, 19, 20, 22, 23, 24, 25, 26, 27, 30}
 CUDA_ASKED = (
     "cuDriverGetVersion",
@@ -73,7 +73,7 @@ CUDA_ASKED = (
 
 
 class Machine:
-    """The machine whose libraries answer what a plan says."""
+    """The machine whose libraries answer as a plan says."""
 
     def __init__(self, shop: Shop, folder: Path) -> None:
         self.folder = folder
@@ -84,7 +84,7 @@ class Machine:
         self.well = machine.look(self.environ)
 
     def looks(self, ids: Sequence[str], plans: Sequence[Mapping[str, int]]) -> list[Look]:
-        """Return a look for each plan: which code each function answers, the rest being well."""
+        """Return a result for each plan: which code each function returns, the rest being healthy."""
         each = [
             [(one, code) for first, code in plan.items() for one in (first, *OLDER.get(first, ()))] for plan in plans
         ]
@@ -111,19 +111,19 @@ def moved(functions: Sequence[str], codes: Sequence[int]) -> list[dict[str, int]
 
 
 def functions(seen: Look, component: str) -> list[str]:
-    """Return the functions of a GPU that a component's probe called, each once, except those that decide on others."""
+    """Return the GPU functions that a component's probe called, each once, except those that decide on others."""
     deciding = {*ENDS, LINKS, *sum(OLDER.values(), ()), *(function for group in GATES for function in group)}
     called = dict.fromkeys(call.name for call in seen.components[component].calls)
     return [name for name in called if name.startswith("nvmlDevice") and name not in deciding]
 
 
 def fields() -> list[str]:
-    """Return the stand-in's names of all field values that are asked."""
+    """Return the stand-in's names of all field values that are queried."""
     asked = [field for file in ("gpu", "nvlink") for _, field in load(f"hardware/{file}.py")["FIELDS"]]
     return [f"field{number}" for number in sorted({getattr(pynvml, f"NVML_FI_DEV_{field}") for field in asked})]
 
 
-def test_the_wide_machine_is_well_and_all_codes_are_known(sick: Machine) -> None:
+def test_the_wide_machine_is_healthy_and_all_codes_are_known(sick: Machine) -> None:
     (well,) = sick.looks(NVML, [{}])
     (cuda,) = sick.looks(["libcuda"], [{}])
     assert [seen.judged(sick.well)[0] for seen in (well, cuda)] == [Health.HEALTHY] * 2
@@ -153,13 +153,13 @@ def test_every_code_of_nvml_where_it_ends_the_look(sick: Machine, stage: str) ->
 
 
 def told(seen: Look, component: str, stage: str) -> str:
-    """Return all that is said of a component that failed, or of the one fact that it lacks."""
+    """Return everything that is reported about a component that failed, or about the one fact that it lacks."""
     one = seen.components[component]
     errors = [str(copy.facts.get("error")) for copy in one.instances]
     return " ".join([str(one.reason), *errors, *seen.why(component).values(), seen.heard(component, stage)])
 
 
-def test_every_code_of_nvml_at_each_question_costs_its_own_facts(sick: Machine) -> None:
+def test_every_code_of_nvml_at_each_question_loses_only_its_own_facts(sick: Machine) -> None:
     (well,) = sick.looks(NVML, [{}])
     stages = questions(well)
     facts = [lost(alone, well) for alone in sick.looks(NVML, [{stage: 24} for stage in stages])]
@@ -176,18 +176,18 @@ def test_every_code_of_nvml_at_each_question_costs_its_own_facts(sick: Machine) 
 
 
 def named(stage: str, code: int, said: str) -> bool:
-    """Return whether what was said names the code; of lists of processes nvidia-ml-py has a word of its own for one."""
+    """Return whether the report names the code; for lists of processes nvidia-ml-py has a word of its own for one."""
     odd = code == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND and stage.endswith("RunningProcesses")
     return kind(code) in said or (odd and "NVMLLibraryMismatchError" in said)
 
 
 def questions(well: Look) -> list[str]:
-    """Return every function and field that does not decide about others."""
+    """Return every function and field that does not decide on others."""
     return list(dict.fromkeys([*functions(well, "gpu"), *functions(well, "nvlink"), *fields(), *SYSTEM]))
 
 
 def lost(sick: Look, well: Look) -> set[tuple[str, str]]:
-    """Return the facts, each after its component, unknown here and were known, or unknown for another reason."""
+    """Return the facts, each after its component, that are unknown here and were known, or for a different reason."""
     unknown = {(one, fact): why for one in NVML for fact, why in sick.why(one).items()}
     return {(one, fact) for (one, fact), why in unknown.items() if well.why(one).get(fact) != why}
 
@@ -221,7 +221,7 @@ def test_every_code_of_nvml_at_the_state_of_links_leaves_several_gpus_unknown(si
 
 
 @pytest.mark.parametrize("code", sorted(LOST))
-def test_what_speaks_of_the_whole_gpu_does_so_at_every_question(sick: Machine, code: int) -> None:
+def test_what_concerns_the_whole_gpu_does_so_at_every_question(sick: Machine, code: int) -> None:
     (well,) = sick.looks(["gpu"], [{}])
     stages = [*functions(well, "gpu"), *(gate for group in GATES for gate in group)]
     for seen in sick.looks(["gpu"], [{stage: code} for stage in stages]):
@@ -231,7 +231,7 @@ def test_what_speaks_of_the_whole_gpu_does_so_at_every_question(sick: Machine, c
             assert kind(code) in str(copy.facts["error"])
 
 
-def test_a_gpu_that_answers_every_question_with_an_error_is_never_well(sick: Machine) -> None:
+def test_a_gpu_that_answers_every_question_with_an_error_is_never_healthy(sick: Machine) -> None:
     (well,) = sick.looks(NVML, [{}])
     stages = [*questions(well), *(gate for group in GATES for gate in group), LINKS]
     plans: list[dict[str, int]] = [dict.fromkeys(stages, code) for code in CODES]
@@ -253,7 +253,7 @@ def test_every_code_of_cuda_where_it_ends_the_look(sick: Machine, stage: str) ->
         assert CUDA[code] in said
 
 
-def test_a_libcuda_that_cannot_name_its_errors_is_helped_out(sick: Machine) -> None:
+def test_a_libcuda_that_cannot_name_its_errors_is_handled(sick: Machine) -> None:
     named = {**load("driver/libcuda.py")["ERRORS"], 700: "CUDA_ERROR_700"}
     del named[0]
     looks = sick.looks(["libcuda"], [{"cuInit": code, "cuGetErrorName": 1} for code in named])
@@ -262,14 +262,14 @@ def test_a_libcuda_that_cannot_name_its_errors_is_helped_out(sick: Machine) -> N
     ]
 
 
-def test_every_code_of_cuda_at_each_question_costs_its_own_facts(sick: Machine) -> None:
+def test_every_code_of_cuda_at_each_question_loses_only_its_own_facts(sick: Machine) -> None:
     plans = moved(CUDA_ASKED, tuple(CUDA))
     for plan, seen in zip(plans, sick.looks(["libcuda"], plans), strict=True):
         assert seen.components["libcuda"].status is Status.PRESENT
         assert seen.why("libcuda") == {stage: CUDA[code] for stage, code in plan.items()}
 
 
-def test_a_gpu_that_answers_cuda_nothing_is_never_well(sick: Machine) -> None:
+def test_a_gpu_that_answers_cuda_nothing_is_never_healthy(sick: Machine) -> None:
     asked = [*CUDA_ASKED, "cuDeviceGetAttribute"]
     for code, seen in zip(CUDA, sick.looks(["libcuda"], [dict.fromkeys(asked, code) for code in CUDA]), strict=True):
         status, said = seen.judged(sick.well)
@@ -283,7 +283,7 @@ def test_the_page_is_in_step_with_the_tests() -> None:
     assert PAGE.read_text("utf-8") == page()
 
 
-def test_no_combination_stands_twice_and_there_are_enough_of_them() -> None:
+def test_no_combination_occurs_twice_and_there_are_enough_of_them() -> None:
     rows = [(row.words, row.place, row.component) for row in libraries()]
     rows += [(row.words, row.path, row.component) for row in files()]
     rows += [(row.words, row.command, row.component) for row in programs()]

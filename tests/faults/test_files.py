@@ -1,4 +1,4 @@
-"""Every fault of a file of the kernel's: the report is whole, in time, names it, and calls nothing healthy unseen."""
+"""Every fault of a kernel file: the report is complete, in time, names it, and calls nothing unchecked healthy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIMIT = 9.0
 
 
 def grouped() -> list[list[Sick]]:
-    """Return the rows by look: those that do not touch one another share one, as do those of one fault of one file."""
+    """Return the rows in groups: those that do not affect one another share one, like those of one fault of a file."""
     groups: list[list[Sick]] = []
     for row in files():
         fitting = (group for group in groups if all(_beside(one, row) for one in group))
@@ -46,18 +46,18 @@ def _beside(one: Sick, row: Sick) -> bool:
 
 
 GROUPS = grouped()
-ROWS = [row for group in GROUPS for row in group]  # side by side, wherever the tests are dealt out
+ROWS = [row for group in GROUPS for row in group]  # next to each other, however the tests are distributed
 
 
 class Looks:
-    """The looks at sick machines, each taken once if in time."""
+    """The results from faulty machines, each taken once, if in time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.taken: dict[int, tuple[Facts, float]] = {}
 
     def of(self, row: Sick) -> tuple[Facts, float]:
-        """Return the facts of the row's machine, and how long the look took."""
+        """Return the facts of the row's machine, and how long probing took."""
         number = next(number for number, group in enumerate(GROUPS) if row in group)
         if number not in self.taken or self.taken[number][1] >= LIMIT:
             begun = time.monotonic()
@@ -67,7 +67,7 @@ class Looks:
 
 
 def look(root: Path, rows: Sequence[Sick]) -> Facts:
-    """Return the facts of the machine with these files sick."""
+    """Return the facts of the machine on which these files are faulty."""
     tree.plant(root)
     with ExitStack() as stack:
         stack.callback(tree.remove, root)
@@ -91,7 +91,7 @@ def off(tmp_path_factory: pytest.TempPathFactory) -> Facts:
 
 
 def unmet(row: Sick, facts: Facts) -> list[str]:
-    """Return what a row asserts and these facts do not hold."""
+    """Return the row's assertions that these facts do not meet."""
     seen = facts.find(row.component)
     assert seen is not None
     named = any(one.why == row.says for one in facts.not_seen if one.what == row.asked)
@@ -109,7 +109,7 @@ def leave_out_where_nothing_is_denied(row: Sick) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_sick_file_is_named_and_nothing_is_made_up(row: Sick, looks: Looks, off: Facts) -> None:
+def test_a_faulty_file_is_named_and_nothing_is_made_up(row: Sick, looks: Looks, off: Facts) -> None:
     leave_out_where_nothing_is_denied(row)
     facts, seconds = looks.of(row)
     assert seconds < LIMIT
@@ -119,10 +119,10 @@ def test_a_sick_file_is_named_and_nothing_is_made_up(row: Sick, looks: Looks, of
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[0].name)
-def test_a_sick_file_touches_nothing_that_does_not_rest_on_it(
+def test_a_faulty_file_affects_nothing_that_does_not_depend_on_it(
     group: Sequence[Sick], well: Facts, looks: Looks, off: Facts
 ) -> None:
-    """So what is seen of a component in a look that several rows share comes of the one row that touches it."""
+    """So a change in a component in a group of rows is caused by the one row that affects it."""
     facts, _ = looks.of(group[0])
     touched = frozenset[str]().union(*(row.touches for row in group))
     apart = [(one.id, one.status, one.facts) for one in facts.components if one.id not in touched]
@@ -134,8 +134,8 @@ def test_a_sick_file_touches_nothing_that_does_not_rest_on_it(
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.same], ids=lambda row: row.name)
-def test_what_a_sick_file_does_not_cost_is_said_by_another(row: Sick, off: Facts, tmp_path: Path) -> None:
-    """The other is gone as well, and nobody says it."""
+def test_what_is_not_lost_with_a_faulty_file_is_stated_by_another(row: Sick, off: Facts, tmp_path: Path) -> None:
+    """The other one is gone too, so that nothing states the fact."""
     leave_out_where_nothing_is_denied(row)
     tree.plant(tmp_path)
     for path, fault in ((row.path, row.fault), (row.by, "gone")):
@@ -146,7 +146,7 @@ def test_what_a_sick_file_does_not_cost_is_said_by_another(row: Sick, off: Facts
         assert bool(seen.facts.get(row.same)) is known
 
 
-def test_the_same_machine_is_seen_whole_while_it_is_well(well: Facts, off: Facts) -> None:
+def test_the_same_machine_is_seen_whole_while_it_is_healthy(well: Facts, off: Facts) -> None:
     assert {one.status.value for one in off.components} == {"present"}
     assert off.not_seen == ()
     assert all(row.says or row.fact for row in files())

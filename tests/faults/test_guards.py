@@ -1,4 +1,4 @@
-"""Each guard that the table rests on is taken away, one at a time, and its rows are seen to fail without it."""
+"""Each guard that the table relies on is removed, one at a time, and its rows must fail without it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _never_again(start: object) -> object:
 
 
 def _together(shop: Shop, folder: Path) -> Facts:
-    """Return the facts of a machine whose libcuda crashes, all probes being asked in one process."""
+    """Return the facts of a machine whose libcuda crashes, all probes running in one process."""
     environ = machine.planted(shop, folder, [NAMED["segv-cuInit-libcuda"]])
     systems = [
         replace(one, alone=False, group="", target=False)
@@ -128,7 +128,7 @@ def test_without_the_rule_for_what_was_not_seen_a_dead_library_is_called_healthy
             assert judge(mine, MATRIX).verdict.status is Health.HEALTHY
 
 
-def test_without_the_words_for_odd_files_a_loop_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_words_for_odd_files_a_loop_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.plant(tmp_path)
     tree.sicken(tmp_path, "/proc/meminfo", "loop")
     assert [one.what for one in tree.look(tmp_path).not_seen] == ["/proc/meminfo"]

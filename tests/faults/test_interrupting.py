@@ -1,4 +1,4 @@
-"""The command on a machine where all hangs: in time, interruptible at any moment, and nothing is left behind."""
+"""The command on a machine where everything hangs: in time, interruptible at any moment, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENDS = (130, -signal.SIGINT)  # a shell shows both as 130
 
 @pytest.fixture(scope="module")
 def environ(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of a machine that is well, with a home of its own."""
+    """Return the environment of a healthy machine, with a home of its own."""
     home = tmp_path_factory.mktemp("home")
     return {**machine.planted(shop, tmp_path_factory.mktemp("machine"), ()), "HOME": str(home), "TMPDIR": str(home)}
 
@@ -43,12 +43,12 @@ def sick(environ: dict[str, str], plan: tuple[str, str]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def crashed(environ: dict[str, str]) -> command.Ran:
-    """Return what came of a machine where all crashes."""
+    """Return the result on a machine where everything crashes."""
     return command.run(DOCTOR, sick(environ, CRASHED))
 
 
 def cut(environ: dict[str, str]) -> command.Ran:
-    """Return what came of a machine where all hangs, and someone pressed Ctrl-C."""
+    """Return the result on a machine where everything hangs and the user pressed Ctrl-C."""
     return command.run(DOCTOR, sick(environ, HUNG), 0.5, children=8)
 
 
@@ -74,18 +74,18 @@ def test_a_machine_where_all_crashes_is_reported_whole(crashed: command.Ran) -> 
     assert command.left(crashed.mark) == []
 
 
-def test_ctrl_c_gives_what_is_known_within_a_second(environ: dict[str, str]) -> None:
+def test_ctrl_c_reports_what_is_known_within_a_second(environ: dict[str, str]) -> None:
     ran = cut(environ)
     _interrupted(ran)
     assert ran.out, "nothing was told of what was known by then"
 
 
-def test_ctrl_c_while_the_children_are_started_gives_what_is_known(environ: dict[str, str]) -> None:
+def test_ctrl_c_while_the_children_are_started_reports_what_is_known(environ: dict[str, str]) -> None:
     _interrupted(command.run(DOCTOR, sick(environ, HUNG), 0.0, children=1))
 
 
 def _interrupted(ran: command.Ran) -> None:
-    """Hold that it ended at once, left nobody behind, and told what was known."""
+    """Assert that it ended at once, left no process behind, and reported what was known."""
     assert ran.code in ENDS
     assert ran.err.strip().splitlines()[-1].startswith("gpustack: interrupted")
     assert "Traceback" not in ran.err
@@ -96,13 +96,13 @@ def _interrupted(ran: command.Ran) -> None:
         validator("report").validate(ran.report)
         assert "interrupted" in ran.status("libcuda")[1]
         unseen = [one["fix"]["text"] for one in ran.report["findings"] if one["id"] == "component-not-seen"]
-        assert set(unseen) <= {"Run gpustack again, and let it finish."}  # not what would help a driver that hangs
+        assert set(unseen) <= {"Run gpustack again, and let it finish."}  # not advice for a driver that hangs
 
 
 @pytest.mark.parametrize("after", [0.0, 0.04, 0.08, 0.15, 0.25])
 def test_ctrl_c_at_the_very_start_is_one_line(environ: dict[str, str], after: float) -> None:
     ran = command.run(DOCTOR, sick(environ, HUNG), after)
-    ours = "gpustack/cli" in ran.err or "gpustack: " in ran.err  # else Python was not up yet, and says so in its way
+    ours = "gpustack/cli" in ran.err or "gpustack: " in ran.err  # else Python was still starting, and says so itself
     assert not ours or (ran.code in ENDS and ran.err.startswith("gpustack: interrupted")), ran.err
     assert ran.seconds < idle(1.5)
     assert command.left(ran.mark) == []
@@ -129,11 +129,11 @@ def test_whoever_ends_the_command_leaves_no_child_behind(
 def test_no_file_is_left(environ: dict[str, str]) -> None:
     cut(environ)
     names = [path.name for path in Path(environ["HOME"]).rglob("*")]
-    assert [name for name in names if not name.startswith("tmpxft_")] == []  # nvcc's own, where it is ended at its work
+    assert [name for name in names if not name.startswith("tmpxft_")] == []  # nvcc's own, when killed at work
 
 
 def test_a_child_whose_starter_is_gone_before_it_could_say_so_ends_at_once(environ: dict[str, str]) -> None:
-    """It was started, and whoever wanted the answer was killed before the kernel knew that the two belong together."""
+    """It was started, and its caller was killed before the kernel knew that the two belong together."""
     asked = {"rows": [{"id": "x", "probe": "driver/nvml.py"}], "bound": _gone()}
     argv = [sys.executable, "-I", "-S", str(assets.PROBES), json.dumps(asked)]
     done = subprocess.run(argv, env=sick(environ, HUNG), capture_output=True, timeout=20, check=False)
@@ -141,7 +141,7 @@ def test_a_child_whose_starter_is_gone_before_it_could_say_so_ends_at_once(envir
 
 
 def _gone() -> int:
-    """Return the number of a process that has ended."""
+    """Return the id of a process that has ended."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     return child.pid

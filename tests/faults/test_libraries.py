@@ -1,4 +1,4 @@
-"""Every fault of a library at every place: the report is whole, in time, names it, and calls nothing healthy."""
+"""Every fault of a library at every place: the report is complete, in time, names it, and calls nothing healthy."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ pytestmark = in_time
 MATRIX = Matrix()
 LIMIT, AT_A_TIME = 20.0, 5
 LOOKS = sorted(machine.packed(libraries()), key=lambda rows: not machine.waits(rows))
-ROWS = [row for rows in LOOKS for row in rows]  # those of one look side by side, wherever the tests are dealt out
+ROWS = [row for rows in LOOKS for row in rows]  # those of one group next to each other, however tests are distributed
 
 
 class Looks:
-    """The looks at sick machines, each taken once if in time; those that wait for something a few at a time."""
+    """The results from faulty machines, each taken once, if in time; those that wait for something a few at a time."""
 
     def __init__(self, shop: Shop, folder: Path) -> None:
         self.shop, self.folder = shop, folder
@@ -41,7 +41,7 @@ class Looks:
         self.where = {row.name: number for number, rows in enumerate(LOOKS) for row in rows}
 
     def of(self, row: Row) -> tuple[Facts, float]:
-        """Return the facts that were taken of the row's machine, and how long that took."""
+        """Return the facts collected from the row's machine, and how long that took."""
         number = self.where[row.name]
         if number not in self.taken or self.taken[number][1] >= LIMIT:
             waits = machine.waits(LOOKS[number]) and number not in self.taken
@@ -58,13 +58,13 @@ class Looks:
         return self.taken[number]
 
     def met(self, row: Row) -> list[str]:
-        """Return the faults that the stand-ins of the row's machine did, as the plan has them."""
+        """Return the faults that the stand-ins of the row's machine produced, as named in the plan."""
         at = self.folder / f"met{self.where[row.name]}"
         return at.read_text().splitlines() if at.exists() else []
 
 
 def taken(environ: Mapping[str, str], rows: Sequence[Row]) -> tuple[Facts, float]:
-    """Return the facts of the machine of these rows, and how long the look took."""
+    """Return the facts of the machine of these rows, and how long probing took."""
     door = machine.Refusing() if any(row.unkillable for row in rows) else None
     begun = time.monotonic()
     try:
@@ -81,7 +81,7 @@ def looks(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Looks:
 
 
 def shown(row: Row, facts: Facts, folder: str) -> tuple[str, str]:
-    """Return the status that a row's component has, and all that is said of it; of a copy where there may be many."""
+    """Return the status of a row's component, and all that is said about it; about a copy where there may be many."""
     seen = facts.find(row.component)
     assert seen is not None
     if row.library not in machine.SHARED:
@@ -96,7 +96,7 @@ def _copies(seen: Component) -> str:
 
 
 def unmet(row: Row, facts: Facts, folder: str) -> list[str]:
-    """Return what a row asserts and these facts do not hold."""
+    """Return the row's assertions that these facts do not meet."""
     status, said = shown(row, facts, folder)
     missing = [] if status == row.status else [f"it is {status}: {said}"]
     return missing + [f"{part} is not in {said}" for part in row.says.split("…") if part not in said]
@@ -127,6 +127,6 @@ def test_a_fault_is_named_and_nothing_is_called_healthy(row: Row, looks: Looks, 
 
 
 def test_without_any_fault_the_machine_is_called_healthy(well: Facts) -> None:
-    """So a verdict that is another one comes of the fault."""
+    """So a different verdict is caused by the fault."""
     assert {one.status.value for one in well.components} <= {"present", "absent"}
     assert judge(well, MATRIX).verdict.status is Health.HEALTHY

@@ -1,4 +1,4 @@
-"""Every fault of a program that is asked: what it would say is unknown, nothing else is, and what is odd is named."""
+"""Every fault of a called program: what it would report is unknown, nothing else is, and what is odd is named."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOKS = programs.looks()
 
 @pytest.fixture(scope="module")
 def looks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Facts, ...]:
-    """Return the facts of the machine where no program is sick, then of each machine of the rows; all at a time."""
+    """Return the facts of the machine without a faulty program, then of the rows' machines; all at the same time."""
     folder = tmp_path_factory.mktemp("programs")
     begun = time.monotonic()
     roots = [programs.plant(folder / str(number), rows) for number, rows in enumerate(((), *LOOKS))]
@@ -34,14 +34,14 @@ def looks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Facts, ...]:
 
 
 def known(row: Program, facts: Facts) -> tuple[Component, JsonValue]:
-    """Return the row's component, and the fact that the program tells."""
+    """Return the row's component, and the fact that the program reports."""
     seen = facts.find(row.component)
     assert seen is not None
     return seen, seen.version if row.fact == "version" else seen.facts.get(row.fact)
 
 
 def unmet(row: Program, facts: Facts) -> list[str]:
-    """Return what a row asserts and these facts do not hold."""
+    """Return the row's assertions that these facts do not meet."""
     seen, fact = known(row, facts)
     named = [one.why for one in facts.not_seen if f"/{one.what.split(' ')[0]}".endswith(f"/{row.command}")]
     missing = [] if seen.status.value == row.status else [f"it is {seen.status.value}: {seen.reason}"]
@@ -54,12 +54,12 @@ def unmet(row: Program, facts: Facts) -> list[str]:
     [(number, row) for number, rows in enumerate(LOOKS, 1) for row in rows],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_a_sick_program_costs_what_it_would_say(number: int, row: Program, looks: tuple[Facts, ...]) -> None:
+def test_a_faulty_program_loses_only_what_it_would_say(number: int, row: Program, looks: tuple[Facts, ...]) -> None:
     assert unmet(row, looks[number]) == []
     assert unmet(row, looks[0]) != [], "the same is seen where the program is well"
 
 
-def test_the_same_machine_is_seen_whole_while_its_programs_are_well(looks: tuple[Facts, ...]) -> None:
+def test_the_same_machine_is_seen_whole_while_its_programs_are_healthy(looks: tuple[Facts, ...]) -> None:
     assert {one.status.value for one in looks[0].components} == {"present"}
     assert all(known(row, looks[0])[1] for rows in LOOKS for row in rows)
     assert [one.what for one in looks[0].not_seen] == ["/dev"]

@@ -1,4 +1,4 @@
-"""With few rights and in poor places: still a report, which says what could not be seen and why."""
+"""With few permissions and in poor conditions: still a report, which says what was not checked and why."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tests.leaving import leave_out
 if TYPE_CHECKING:
     from tests.faults.machine import Shop
 
-RECORDED = f"--from {EXAMPLES / 'driver-too-old.json'}"  # where it is the output that is poor, not the machine
+RECORDED = f"--from {EXAMPLES / 'driver-too-old.json'}"  # where the output is poor, not the machine
 NOBODY = 65534
 FULL = Path("/dev/full")
 
 
 @pytest.fixture(scope="module")
 def environ(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of a machine that is well."""
+    """Return the environment of a healthy machine."""
     return machine.planted(shop, tmp_path_factory.mktemp("machine"), ())
 
 
-def test_nothing_is_wanted_of_the_environment() -> None:
+def test_nothing_in_the_environment_is_required() -> None:
     assert whole(command.run(DOCTOR, {}))["components"]
 
 
@@ -58,7 +58,7 @@ def test_root_without_its_powers_is_told_what_is_denied(environ: dict[str, str],
 
 
 def _python(before: str, environ: dict[str, str], **more: Any) -> command.Ran:  # noqa: ANN401 - what run takes
-    """Run the command in a Python that does this first."""
+    """Run the command in a Python that executes this first."""
     argv = [sys.executable, "-c", f"{before}runpy.run_module('gpustack', run_name='__main__')", *DOCTOR]
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False, **more)
     return command.Ran(code=done.returncode, out=done.stdout, err=done.stderr, seconds=0, mark="")
@@ -88,7 +88,7 @@ def _limited(limits: dict[int, int]) -> Callable[[], None]:
     ],
     ids=["memory", "file-size, core, stack and time"],
 )
-def test_a_limit_in_force_costs_no_answer_that_a_verdict_rests_on(
+def test_a_limit_in_force_loses_no_answer_that_a_verdict_depends_on(
     environ: dict[str, str], limits: dict[int, int], beyond: str, tmp_path: Path
 ) -> None:
     argv = [sys.executable, "-c", beyond]
@@ -120,9 +120,7 @@ def test_a_full_disk_is_one_line(environ: dict[str, str]) -> None:
     ("closed", "more"),
     [("<&-", RECORDED), (">&-", RECORDED), ("2>&-", RECORDED), ("<&- >&- 2>&-", "")],
 )
-def test_closed_streams_are_no_end_of_the_world(
-    environ: dict[str, str], closed: str, more: str, tmp_path: Path
-) -> None:
+def test_closed_streams_are_not_a_crash(environ: dict[str, str], closed: str, more: str, tmp_path: Path) -> None:
     out = tmp_path / "report.json"
     argv = f'exec "$0" -m gpustack doctor --format json -o "$1" {more} {closed}'
     done = subprocess.run(
@@ -134,7 +132,7 @@ def test_closed_streams_are_no_end_of_the_world(
     assert command.Ran(code=0, out=out.read_text(), err="", seconds=0, mark="").report["components"]
 
 
-def test_a_reader_that_goes_away_is_no_error(environ: dict[str, str]) -> None:
+def test_a_reader_that_goes_away_is_not_an_error(environ: dict[str, str]) -> None:
     argv = f'"$0" -m gpustack doctor --format json {RECORDED} | head -c 1; exit 0'
     done = subprocess.run(
         ["/bin/sh", "-c", argv, sys.executable], env=environ, capture_output=True, text=True, timeout=60, check=False
@@ -143,7 +141,7 @@ def test_a_reader_that_goes_away_is_no_error(environ: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 20])
-def test_narrow_screens_and_plain_letters_will_do(environ: dict[str, str], columns: int) -> None:
+def test_narrow_screens_and_ascii_are_enough(environ: dict[str, str], columns: int) -> None:
     more = {**environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": str(columns), "TERM": "dumb"}
     ran = command.run(("doctor", *(RECORDED.split() if columns == 1 else ())), more)
     assert ran.code in {0, 1}
@@ -154,7 +152,7 @@ def test_narrow_screens_and_plain_letters_will_do(environ: dict[str, str], colum
         assert [line for line in prose if len(line) > columns and " " in line.strip()] == []
 
 
-def test_a_folder_that_is_gone_is_no_place_to_stumble(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_does_not_break_it(environ: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     before = f"import os,runpy,sys;os.chdir({str(folder)!r});os.rmdir({str(folder)!r});"

@@ -1,4 +1,4 @@
-"""Where the kernel shows little or refuses much: the report is whole, and says what was not seen."""
+"""Where the kernel shows little or refuses much: the report is complete, and says what was not checked."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from tests.faults.machine import Shop
 
 CANNOT = 77
-PATIENT = (*DOCTOR, "--timeout", "50")  # what is asked is whether they get there, not how soon
+PATIENT = (*DOCTOR, "--timeout", "50")  # the test is whether they finish, not how soon
 UNSEEN_ROOT = "run gpustack as root"
-STRANGERS = itertools.count(1 << 20 | os.getpid())  # numbers that nobody here has, nor any process
-POWERS = "-sys_ptrace,-dac_override,-dac_read_search"  # without them root is shown no more than anybody
+STRANGERS = itertools.count(1 << 20 | os.getpid())  # ids that no user and no process here has
+POWERS = "-sys_ptrace,-dac_override,-dac_read_search"  # without them root sees no more than any other user
 
 
 @pytest.fixture(scope="module")
 def environ(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of a machine that is well."""
+    """Return the environment of a healthy machine."""
     return machine.planted(shop, tmp_path_factory.mktemp("machine"), ())
 
 
 def apart(environ: dict[str, str], mounts: str, *before: str) -> command.Ran:
-    """Run the command where these file systems are mounted; skips the test where there are no mount namespaces."""
+    """Run the command where these file systems are mounted; skip the test where there are no mount namespaces."""
     if not shutil.which("unshare"):
         leave_out("there is no unshare here")
     own = [] if os.geteuid() == 0 else ["--map-root-user"]
@@ -51,7 +51,7 @@ def apart(environ: dict[str, str], mounts: str, *before: str) -> command.Ran:
 
 
 def started(argv: list[str], environ: dict[str, str], processes: int | None = None) -> command.Ran:
-    """Run a program to its end, which may have so many processes of its user's."""
+    """Run a program to its end, with a limit on the number of its user's processes."""
 
     def limit() -> None:
         if processes is not None:
@@ -64,11 +64,11 @@ def started(argv: list[str], environ: dict[str, str], processes: int | None = No
 
 
 def unseen(report: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
-    """Return what was not seen, why, and what would make it visible."""
+    """Return what was not checked, why, and what would make it visible."""
     return {row["what"]: (row["why"], row["enable_by"]) for row in report["not_seen"]}
 
 
-def test_without_proc_and_dev_the_libraries_are_asked_all_the_same(environ: dict[str, str]) -> None:
+def test_without_proc_and_dev_the_libraries_are_queried_anyway(environ: dict[str, str]) -> None:
     ran = apart(environ, " && ".join(f"mount -t tmpfs -o ro none /{name}" for name in ("proc", "dev")))
     report = whole(ran)
     assert unseen(report)["/proc"] == unseen(report)["/dev"] == ("nothing is mounted there", None)
@@ -90,9 +90,9 @@ def test_without_sys_the_bus_is_unknown_and_no_module_is_called_absent(environ: 
 
 @pytest.mark.parametrize(("how", "more"), [(1, "mount -o remount,bind,ro /"), (2, "true")], ids=["1, read-only", "2"])
 def test_where_others_processes_are_hidden_it_is_said(environ: dict[str, str], how: int, more: str) -> None:
-    """The mount is a new one: to mount /proc again with other options would change it for the whole machine.
+    """The mount is a new one: remounting /proc with other options would change it for the whole machine.
 
-    That nothing may be written is not missed.
+    A read-only file system does not limit what is checked.
     """
     if not shutil.which("setpriv") or os.geteuid() != 0:
         pytest.skip("only root can mount a /proc of its own here, and give its powers away with setpriv")
@@ -104,7 +104,7 @@ def test_where_others_processes_are_hidden_it_is_said(environ: dict[str, str], h
 
 @pytest.fixture(scope="module")
 def filtered(shop: Shop) -> Path:
-    """Return the program that starts another under a filter of system calls."""
+    """Return the program that starts another under a system call filter."""
     program = shop.folder / "seccomp"
     made = subprocess.run(
         [shop.compiler, "-O1", "-o", str(program), str(machine.FAKES / "seccomp.c")], capture_output=True, check=False
@@ -117,7 +117,7 @@ def filtered(shop: Shop) -> Path:
 def test_a_filter_of_system_calls_such_as_containers_have_is_not_noticed(
     environ: dict[str, str], filtered: Path
 ) -> None:
-    """The strict one refuses all that a container's runtime refuses by itself, and more: sockets, for one."""
+    """The strict one refuses everything that a container's runtime refuses by default, and more: sockets, for one."""
     socket = [sys.executable, "-c", "import socket; socket.socket()"]
     ends = [started([*before, *socket], {}).code for before in ([], [str(filtered), "strict"])]
     assert ends in ([0, 1], [0, CANNOT])
@@ -159,7 +159,7 @@ def test_where_no_further_process_may_be_had_the_report_says_so(environ: dict[st
 
 
 def _as_a_stranger(environ: dict[str, str], most: int) -> command.Ran:
-    """Run it as a user who may read all and has no other process, since root may go beyond this limit."""
+    """Run it as a user who may read everything and has no other process, since root may exceed this limit."""
     if not shutil.which("setpriv") or os.geteuid() != 0:
         pytest.skip("only root can be another user, of whom there are no other processes, with setpriv")
     powers = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
@@ -181,7 +181,7 @@ def _refuse() -> int:
 
 
 class Scarce(Door):
-    """A door that starts one child at a time, and none while the last one is not collected."""
+    """A subprocess starter that starts one child at a time, and none until the previous one has been reaped."""
 
     def __init__(self) -> None:
         self.last: Path | None = None

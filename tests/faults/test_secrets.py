@@ -100,7 +100,7 @@ def test_no_planted_secret_is_in_a_report_in_any_form(told: Path, tmp_path: Path
     ],
     ids=" ".join,
 )
-def test_what_is_for_others_is_redacted_though_nobody_asks(argv: tuple[str, ...], told: Path) -> None:
+def test_what_is_for_others_is_redacted_without_asking(argv: tuple[str, ...], told: Path) -> None:
     given = (str(told), str(EXAMPLES / "driver-too-old.json")) if argv[0] == "diff" else ("--from", str(told))
     ran = command.run((*argv, *given), {})
     assert ran.code in {0, 1}, ran.err

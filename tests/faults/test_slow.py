@@ -1,4 +1,4 @@
-"""The command on a machine whose libraries really take five seconds: waited for while there is time, else named."""
+"""The command on a machine whose libraries really take five seconds: awaited while there is time, otherwise named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A default snapshot says neither who asks nor of which host, wherever our probes read their names."""
+"""A default snapshot reveals neither the user nor the host, wherever our probes read their names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACES = (
     "/srv/proj/{u}/x on {h}", "/home/{u}/{h}", "/data/users/{u}:{h}", "/scratch/{u}/{h}-env", "~{u}/x,{h}", "{u} {h}",
     "{u}@{h}:~$", "{h}.corp.example:8000 x_{u}", "{h}:/export/{u}", "--user={u} --host {h}", "/afs/{h}/{u}-env",
 )  # fmt: skip
-SILENT = ("/srv/proj/{u}/{h}/x",)  # nothing in it says that it names anybody
+SILENT = ("/srv/proj/{u}/{h}/x",)  # nothing marks it as a name
 LAUNCHED: tuple[tuple[dict[str, str], tuple[str, ...]], ...] = (
     ({"USER": USER, "LOGNAME": USER, "HOSTNAME": HOST}, PLACES),
     ({"USER": "root", "LOGNAME": "root", "SUDO_USER": USER, "HOSTNAME": f"{HOST}.corp.example"}, SILENT),
@@ -48,7 +48,7 @@ FILES = {
 
 
 def variables() -> list[str]:
-    """Return every environment variable that a probe names and gets to see, but those that the stand-in needs."""
+    """Return every environment variable that a probe names and can see, except those that the stand-in needs."""
     texts = (path.read_text("utf-8") for path in (*PROBES.rglob("*.py"), PROBES / "catalogue.json"))
     named = dict.fromkeys((name for text in texts for name in NAMED.findall(text)), "x")
     return sorted(set(targets.environment_of(named)) - KEPT)

@@ -1,4 +1,4 @@
-"""A machine's /proc, /sys and /dev in a folder, well but for some sick file; real children of gpustack read it."""
+"""A machine's /proc, /sys and /dev in a folder, healthy but for one faulty file; real children of gpustack read it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LINKS = {
 OTHER = {"580.159.04": "590.48.01", "Open Kernel Module for": "Kernel Module for", "67108864k": "33554432k",
          " loading": " unloading"}  # fmt: skip
 ASKED = ["linux-kernel", "limits", "iommu", "pci-display", "nvidia.ko", "nvidia-driver", "kernel-log"]
-UNREADABLE = (1, 2)  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: root without them is denied as anybody is
+UNREADABLE = (1, 2)  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: without them root is denied access like anybody else
 # Starts what follows without the right to read what is forbidden, whoever runs it.
 MEEK = (
     "import ctypes,os,sys;l=ctypes.CDLL(None);[l.prctl(24,c,0,0,0) for c in (1,2)];os.execv(sys.argv[1],sys.argv[1:])"
@@ -65,7 +65,7 @@ MEEK = (
 
 
 def plant(root: Path) -> Path:
-    """Lay out the machine while it is well; give its root."""
+    """Set up the healthy machine; return its root."""
     for path, text in FILES.items():
         at = root / path[1:]
         at.parent.mkdir(parents=True, exist_ok=True)
@@ -94,13 +94,13 @@ def look(root: Path, ids: Sequence[str] = ASKED) -> Facts:
 
 
 def with_driver(facts: Facts, well: Facts) -> Facts:
-    """Return these facts with the libraries of a machine that is well."""
+    """Return these facts with the libraries of a healthy machine."""
     seen = {one.id for one in facts.components}
     more: tuple[Component, ...] = tuple(one for one in well.components if one.id not in seen)
     return replace(facts, components=(*facts.components, *more))
 
 
-# What can be wrong with a file. Each is given its path and its text while it was well.
+# What can be wrong with a file. Each gets its path and its healthy text.
 
 
 def _denied(at: Path, _: str) -> None:
@@ -177,12 +177,12 @@ SICK: Mapping[str, Callable[[Path, str], None]] = {
 
 
 def sicken(root: Path, path: str, fault: str) -> None:
-    """Make one file of the machine sick."""
+    """Make one file of the machine faulty."""
     SICK[fault](root / path[1:], FILES[path])
 
 
 def other(text: str) -> str:
-    """Return what a file says on a machine that is well and another one."""
+    """Return the content of a file on another healthy machine."""
     for here, there in OTHER.items():
         text = text.replace(here, there)
     return text
@@ -190,7 +190,7 @@ def other(text: str) -> str:
 
 @contextmanager
 def changing(root: Path, path: str) -> Iterator[None]:
-    """Rewrite a file for as long as this lasts: at every moment it is another one's text, longer or shorter."""
+    """Rewrite a file for as long as this lasts: its content is different at every moment, longer or shorter."""
     at, text, done = root / path[1:], other(FILES[path]), threading.Event()
     at.write_text(text)
 
@@ -217,5 +217,5 @@ def remove(root: Path) -> None:
 
 
 def may_drop() -> bool:
-    """Return whether a child can be made to be denied what root may read: where we are not root, it is anyhow."""
+    """Return whether a child can be denied what root may read; where we are not root, it is denied anyway."""
     return os.geteuid() != 0 or ctypes.CDLL(None).prctl(23, UNREADABLE[0], 0, 0, 0) in (0, 1)

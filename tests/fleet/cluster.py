@@ -1,8 +1,8 @@
-"""A Kubernetes of tests: kmock's API server, with the schemas, the rights of a manifest, and Jobs that really run here.
+"""A test Kubernetes: kmock's API server, with the schemas, a manifest's permissions, and Jobs that really run here.
 
-``python cluster.py ROLES LOG NODE...`` prints its port. Of each request to a resource it writes a line ``[verb, group,
-resource]`` to LOG; it refuses what no rule of ROLES grants, and what the schemas of Kubernetes do not take. Who comes
-as ``admin`` may do all, and is not logged.
+``python cluster.py ROLES LOG NODE...`` prints its port. For each request to a resource it writes a line ``[verb, group,
+resource]`` to LOG; it refuses what no rule of ROLES grants, and what the schemas of Kubernetes do not accept. The user
+``admin`` may do everything, and is not logged.
 """
 
 # mypy: ignore-errors
@@ -58,7 +58,7 @@ def granted(roles: Path) -> set[tuple[str, str, str]]:
 
 
 class Cluster(KubernetesEmulator):
-    """The emulator, with selectors, rights, schemas, and a kubelet."""
+    """The emulator, with selectors, permissions, schemas, and a kubelet."""
 
     def __init__(self, roles: Path, log: Path) -> None:
         super().__init__()
@@ -86,13 +86,13 @@ class Cluster(KubernetesEmulator):
             self[f"get /openapi/v3/{place}"] << {"openapi": "3.0.0", "info": {}, "paths": paths}
 
     async def core(self, request: Any) -> Json:
-        """Return what the core group holds; the emulator calls it "/v1", of which kubectl makes nothing."""
+        """Return what the core group holds; the emulator calls it "/v1", which kubectl does not understand."""
         return {**await self._serve_version(request), "groupVersion": "v1"}
 
     async def __call__(self, request: Any) -> aiohttp.web.StreamResponse:
         if request.path != "/api/v1/namespaces":
             return await super().__call__(request)
-        made = await request.json()  # the emulator cannot take this address apart
+        made = await request.json()  # the emulator cannot parse this address
         self.checked(made)
         self.objects["v1/namespaces", None, made["metadata"]["name"]] = made
         return aiohttp.web.json_response(made, status=201)
@@ -124,7 +124,7 @@ class Cluster(KubernetesEmulator):
         return answer
 
     def checked(self, data: Json) -> None:
-        """Refuse what the published schemas do not take."""
+        """Refuse what the published schemas do not accept."""
         try:
             kubernetes_validate.validate(data, kubernetes_validate.latest_version(), strict=True)
         except kubernetes_validate.ValidationError as error:
@@ -143,7 +143,7 @@ class Cluster(KubernetesEmulator):
                 yield event
 
     async def run(self, job: Json, namespace: str) -> None:
-        """Run the container of a Job as its node's kubelet would, and say how it ended."""
+        """Run the container of a Job as its node's kubelet would, and return how it ended."""
         name, spec = job["metadata"]["name"], job["spec"]["template"]["spec"]
         pod = {
             "apiVersion": "v1",
@@ -168,14 +168,14 @@ class Cluster(KubernetesEmulator):
         await self.patched(JOBS, namespace, name, {"status": {"conditions": [{"type": how, "status": "True"}]}})
 
     async def patched(self, resource: str, namespace: str, name: str, patch: Json) -> None:
-        """Change an object, and tell who watches."""
+        """Change an object, and notify its watchers."""
         held = self.objects[resource, namespace, name]
         held.patch(patch)
         await self._buses[kmock.resource(resource)].put({"type": "MODIFIED", "object": held.raw})
 
 
 def taking(resource: str) -> Json:
-    """Return how an API says that it checks the fields of what is given to it."""
+    """Return the declaration of an API that it validates the fields of its input."""
     *group, version, plural = resource.split("/")
     return {
         "parameters": [{"name": "fieldValidation", "in": "query"}],
@@ -184,7 +184,7 @@ def taking(resource: str) -> Json:
 
 
 def selected(params: Json, one: Json) -> bool:
-    """Return whether an object has the name and the labels that are asked for."""
+    """Return whether an object has the requested name and labels."""
     labels = one["metadata"].get("labels", {})
     wanted = dict(pair.split("=", 1) for pair in filter(None, params.get("labelSelector", "").split(",")))
     fields: Callable[[str], str] = lambda said: said.removeprefix("metadata.name=")  # noqa: E731 - the one field
@@ -193,7 +193,7 @@ def selected(params: Json, one: Json) -> bool:
 
 
 async def main(roles: str, log: str, *nodes: str) -> None:
-    """Serve until someone ends this process."""
+    """Serve until this process is killed."""
     cluster = Cluster(Path(roles), Path(log))
     for name in nodes:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {}, "status": {}}

@@ -1,4 +1,4 @@
-"""Collecting: a node that hangs, dies, prints garbage, has no disk or another gpustack costs its own answer alone."""
+"""A node that hangs, dies, prints garbage, has a full disk or another gpustack loses its own answer only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpustack.matrix import Matrix
 from gpustack.model.fleet import fold
 from tests.integrations.test_pods import breaches
 
-# A stand-in for a launcher: what each node does when it is asked.
+# A stand-in for a launcher: what each node does when it is queried.
 LAUNCHER = """#!{python}
 import json, os, sys, time
 node, words = sys.argv[1], sys.argv[2:]
@@ -52,7 +52,7 @@ def plan(engine: Engine, folder: Path, **more: object) -> collecting.Plan:
     return collecting.Plan(reach=launching.launcher(engine), folder=folder, **asked)  # type: ignore[arg-type]
 
 
-def test_each_sick_node_is_named_and_nothing_else_is_lost(engine: Engine, tmp_path: Path) -> None:
+def test_each_faulty_node_is_named_and_nothing_else_is_lost(engine: Engine, tmp_path: Path) -> None:
     folder = tmp_path / "nodes"
     names = ("n1", "n2", "hangs", "dies", "garbage", "old", "full", "banner")
     began = time.monotonic()
@@ -69,7 +69,7 @@ def test_each_sick_node_is_named_and_nothing_else_is_lost(engine: Engine, tmp_pa
     assert set(missing) == set(done.missing)
 
 
-def test_a_second_run_asks_only_who_is_missing(engine: Engine, tmp_path: Path) -> None:
+def test_a_second_run_queries_only_the_missing_nodes(engine: Engine, tmp_path: Path) -> None:
     folder = tmp_path / "nodes"
     first = collecting.collect(plan(engine, folder), ("n1", "flaky"))
     assert set(first.missing) == {"flaky"}
@@ -89,7 +89,7 @@ def test_the_bench_is_written_beside_the_snapshot(engine: Engine, tmp_path: Path
     assert [json.loads(nodes.text(path))["schema"] for path in node.benches] == ["gpustack.bench/1"]
 
 
-def test_a_bench_that_is_taken_again_stands_beside_the_first(engine: Engine, tmp_path: Path) -> None:
+def test_a_bench_that_is_taken_again_is_next_to_the_first(engine: Engine, tmp_path: Path) -> None:
     for again in (False, True, True):
         collecting.collect(plan(engine, tmp_path / "nodes", bench=True, again=again), ("n1",))
     [node] = nodes.look(tmp_path / "nodes")[0]

@@ -1,4 +1,4 @@
-"""The commands of fleet as a user types them: what they print, and the exit codes."""
+"""The fleet commands as a user types them: what they print, and the exit codes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_what_changed_between_two_collections(made: Path, tmp_path: Path) -> Non
     assert well in said
 
 
-def test_pairs_from_the_plan_to_the_one_who_is_slow(tmp_path: Path) -> None:
+def test_pairs_from_the_plan_to_the_slow_node(tmp_path: Path) -> None:
     code, said = run("pairs", "plan", "n[0-7]", "--seed", "3")
     assert code == 0
     lines = [line.split() for line in said.splitlines()]
@@ -148,7 +148,7 @@ def collected(named: Path, folder: str, *more: str) -> str:
 
 
 def said_in(folder: Path) -> str:
-    """Return all that the files of a folder say, and their names."""
+    """Return the contents of all files of a folder, and their names."""
     return "\n".join(
         f"{path.name}\n{nodes.text(path)}" for path in sorted(folder.iterdir()) if path.suffix != ".sqlite"
     )
@@ -160,7 +160,7 @@ def test_no_file_of_a_pseudonymous_collection_names_a_machine(named: Path) -> No
     for folder, held in (("first", key), ("second", key), ("other", str(named / "other.key"))):
         collected(named, folder, "--pseudonyms", held)
     plain, first, second, other = (said_in(named / one) for one in ("plain", "first", "second", "other"))
-    assert all(secret in plain for secret in (*SECRETS[:3], SECRETS[4]))  # the test would see them
+    assert all(secret in plain for secret in (*SECRETS[:3], SECRETS[4]))  # the test would notice them
     assert [secret for secret in SECRETS if re.search(rf"\b{secret}\b", first + other)] == []
     assert first == second  # the same machine, the same pseudonym
     names, others = (set(re.findall(r"(?:host|GPU|serial)-\d{12}", one)) for one in (first, other))

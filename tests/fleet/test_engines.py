@@ -1,8 +1,7 @@
 """Collecting through real launchers on this machine: ``nox -s engines``, as root for Slurm.
 
-Of Kubernetes kubectl is real, and the API server is kmock's: see cluster.py.
-
-Each launcher that is not installed here is skipped, and says which package brings it.
+For Kubernetes kubectl is real, and the API server is kmock's: see cluster.py.
+Each launcher that is not installed here is skipped, with the name of the package that provides it.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ assert replace(alone, seconds=0) == replace(spread, seconds=0), (alone, spread)
 
 
 def collect(*words: str, environ: Mapping[str, str], before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run gpustack fleet collect with gpustack itself as what the nodes run."""
+    """Run gpustack fleet collect with gpustack itself as the nodes' command."""
     program = () if "--program" in words else ("--program", str(GPUSTACK))
     command = (*before, str(GPUSTACK), "fleet", "collect", *program, *words)
     whole = {**os.environ, **environ}
@@ -123,7 +122,7 @@ def test_ray_asks_three_nodes(tmp_path: Path) -> None:
 
 @contextmanager
 def kubernetes(folder: Path, roles: str, *names: str) -> Iterator[tuple[int, Path]]:
-    """Return the port of an API server with these nodes, and the file of what was asked of it."""
+    """Return the port of an API server with these nodes, and its log of requests."""
     if importlib.util.find_spec("kmock") is None:
         pytest.skip("kmock is not installed here (pip install kmock)")
     asked = folder / "asked"
@@ -149,7 +148,7 @@ def asked_of(log: Path) -> set[tuple[str, ...]]:
 
 
 def test_kubernetes_runs_a_job_on_each_node_with_the_least_rights(tmp_path: Path) -> None:
-    """By the lines of the documentation: an administrator applies the manifest, and its account collects."""
+    """Following the documentation: an administrator applies the manifest, and its account collects."""
     needs("kubectl", "kubernetes-client")
     with kubernetes(tmp_path, "fleet.yaml", "k1", "k2.example") as (port, asked):
         config: dict[str, object] = {"apiVersion": "v1", "kind": "Config", "current-context": "here"}
@@ -161,7 +160,7 @@ def test_kubernetes_runs_a_job_on_each_node_with_the_least_rights(tmp_path: Path
         [block] = [one for one in re.findall(r"```sh\n(.*?)```", DOCUMENTED.read_text(), re.DOTALL) if "kubectl" in one]
         *prepare, ask = block.replace("integrations/kubernetes", str(KUBERNETES)).splitlines()
         whole = {**os.environ, **there, "PATH": f"{GPUSTACK.parent}:{os.environ['PATH']}"}
-        for line in (*prepare, "kubectl config unset users.here", ask):  # who asks the nodes has the manifest's rights
+        for line in (*prepare, "kubectl config unset users.here", ask):  # who queries has the manifest's permissions
             done = subprocess.run(
                 shlex.split(line), env=whole, cwd=tmp_path, capture_output=True, text=True, check=False
             )
@@ -193,7 +192,7 @@ def judged(folder: Path, **nodes: str) -> str:
     return store
 
 
-def test_kubernetes_taints_who_is_held_back_and_frees_who_is_well_again(tmp_path: Path) -> None:
+def test_kubernetes_taints_nodes_that_are_held_back_and_frees_those_that_are_healthy_again(tmp_path: Path) -> None:
     (tmp_path / "nodes").mkdir()
     (tmp_path / "token").write_text("secret")
     held = yaml.safe_load_all((KUBERNETES / "fleet-gate.yaml").read_text("utf-8"))
@@ -245,7 +244,9 @@ def test_slurm_lists_and_reaches_its_nodes_and_a_second_collect_resumes(slurm: C
     assert nodes_of(folder) == {"n1", "n2"}
 
 
-def test_slurm_drains_who_is_held_back_and_takes_back_who_is_well_again(slurm: Cluster, tmp_path: Path) -> None:
+def test_slurm_drains_nodes_that_are_held_back_and_takes_back_those_that_are_healthy_again(
+    slurm: Cluster, tmp_path: Path
+) -> None:
     (tmp_path / "nodes").mkdir()
     hook = str(slurm.folder / "hooks/fleet.sh")
     slurm.run(hook, judged(tmp_path / "nodes", n1=SICK, n2=FIT))
@@ -264,7 +265,7 @@ def test_slurm_drains_who_is_held_back_and_takes_back_who_is_well_again(slurm: C
 
 
 def test_every_command_of_the_documentation_runs(slurm: Cluster, tmp_path: Path) -> None:
-    """But for pip's (tests of the packages) and kubectl's (above); srun of a pair is a stand-in: here are two nodes."""
+    """Except pip's (tests of the packages) and kubectl's (above); srun on a pair is a stand-in: here are two nodes."""
     blocks = re.findall(r"^( *)```sh\n(.*?)^ *```", DOCUMENTED.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -295,7 +296,7 @@ def test_every_command_of_the_documentation_runs(slurm: Cluster, tmp_path: Path)
 
 
 def test_slurm_asks_the_store_as_the_documentation_says(slurm: Cluster, tmp_path: Path) -> None:
-    """With the page's own lines of slurm.conf, but for the interval: the health check drains, the prolog requeues."""
+    """With the page's own lines of slurm.conf, except the interval: the health check drains, the prolog requeues."""
     (tmp_path / "nodes").mkdir()
     judged(tmp_path / "nodes", n1=SICK, n2=FIT)
     [block] = re.findall(r"```conf\n(.*?)```", DOCUMENTED.read_text("utf-8"), re.DOTALL)

@@ -1,4 +1,4 @@
-"""A synthetic fleet: all that was planted is found, and no healthy node is blamed."""
+"""A synthetic fleet: every planted fault is found, and no healthy node is blamed."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_few_nodes_are_held_to_their_ceilings_alone(tmp_path: Path) -> None:
 
 
 def changed(base: Json, component: str, path: str, value: Json) -> Json:
-    """Return a snapshot in which one fact of the second copy of a component is another."""
+    """Return a snapshot in which one fact of the second copy of a component is changed."""
     said = json.loads(json.dumps(base))
     part = next(one for one in said["components"] if one["id"] == component)
     at = (part["instances"][1] if len(part["instances"]) > 1 else part["instances"][0])["facts"]
@@ -142,7 +142,7 @@ FACTS = [
 
 @pytest.mark.parametrize(("component", "path", "value"), FACTS)
 def test_twins_have_one_verdict(made: tuple[Path, Planted], component: str, path: str, value: Json) -> None:
-    """Whoever shares the outline of another has its findings: putting them together changes no verdict."""
+    """Nodes with the same fingerprint have the same findings: grouping them changes no verdict."""
     matrix = Matrix()
     outlines = Outlines(matrix)
     sick = {name for held in made[1].values() for name in held}
@@ -161,7 +161,7 @@ def test_twins_have_one_verdict(made: tuple[Path, Planted], component: str, path
 
 @pytest.mark.parametrize("up", [4_000.0, 9_000_000.0])
 def test_a_rate_counts_for_how_long_the_machine_is_up(made: tuple[Path, Planted], up: float) -> None:
-    """Of twins with many replays, the one that has been up for an hour is sick, and the one up for weeks is not."""
+    """Of two identical GPUs with many replays, the one with an hour of uptime is faulty, the one with weeks is not."""
     matrix, outlines = Matrix(), Outlines(Matrix())
     base = json.loads(nodes.text(made[0] / "gpu00001.json.gz"))
     if not any(one["id"] == "gpu" and one["instances"] for one in base["components"]):
@@ -179,7 +179,7 @@ def test_a_rate_counts_for_how_long_the_machine_is_up(made: tuple[Path, Planted]
     assert ("pcie-errors" in found[1]) == (5_000 * 60 / up > 31)
 
 
-EXTRAS = [  # what makes a node unlike the others without making it sick
+EXTRAS = [  # what makes a node unlike the others without being a fault
     (
         "infiniband",
         {"card": "mlx5_0", "firmware": "28.43.1014"},
@@ -225,7 +225,7 @@ def test_the_network_of_a_node_is_compared_too(
 
 
 def test_a_pool_of_ray_says_what_we_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the standard library's pool, whose interface Ray's has; test_engines.py asks Ray itself."""
+    """With the standard library's pool, whose interface Ray's shares; test_engines.py tests Ray itself."""
     fleet(tmp_path, 40, seed=6)
     pools: list[ThreadPool] = []
 
@@ -241,7 +241,7 @@ def test_a_pool_of_ray_says_what_we_say(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_finding_that_comes_back_after_a_boot_makes_a_lemon(tmp_path: Path) -> None:
-    """Four runs in three boots: clocks that tell the same boot a minute later make no boot more."""
+    """Four runs in three boots: clocks that date the same boot a minute later do not add a boot."""
     well, sick = (
         json.loads((HOSTS / f"{name}.json").read_text())["facts"] for name in ("healthy-h200", "gpu-fell-off-bus")
     )
@@ -261,10 +261,10 @@ def test_a_finding_that_comes_back_after_a_boot_makes_a_lemon(tmp_path: Path) ->
     [lemon] = runs.since(store, id_)
     assert (lemon.node, lemon.runs, lemon.of, lemon.boots, lemon.now) == ("lemon", 3, 4, 2, True)
     assert (lemon.first[:10], lemon.last[:10]) == ("2026-11-01", "2026-11-04")
-    assert lemon.score == 1.0  # three of four runs, half as much again after a boot
+    assert lemon.score == 1.0  # three of four runs, half as many again after a boot
 
 
-def test_each_form_says_who_must_take_no_work(made: tuple[Path, Planted], whole: judging.Whole) -> None:
+def test_each_form_says_which_nodes_must_take_no_work(made: tuple[Path, Planted], whole: judging.Whole) -> None:
     _, planted = made
     wanted = {name for what in ("driver", "lost", "silent") for name in planted[what]}
     wanted |= {name.partition("/")[0] for name in planted["slow"]}
@@ -279,7 +279,7 @@ def test_each_form_says_who_must_take_no_work(made: tuple[Path, Planted], whole:
     assert renderer("fleet-junit")(whole.report).count("<failure") == len(planted["driver"]) + len(planted["lost"])
 
 
-def test_what_is_no_snapshot_costs_its_own_node_alone(tmp_path: Path) -> None:
+def test_what_is_not_a_snapshot_affects_only_its_own_node(tmp_path: Path) -> None:
     fleet(tmp_path, 4, seed=1)
     (tmp_path / "bad1.json").write_text("{")
     (tmp_path / "bad2.json").write_text('{"schema": "gpustack.snapshot/9"}')
@@ -293,7 +293,7 @@ def test_what_is_no_snapshot_costs_its_own_node_alone(tmp_path: Path) -> None:
     assert [one.node for one in report.unread] == ["gpu00002"]
 
 
-def test_the_store_knows_who_came_back_and_holds_back_the_sick(
+def test_the_store_knows_who_came_back_and_holds_back_the_faulty(
     made: tuple[Path, Planted], whole: judging.Whole, tmp_path: Path
 ) -> None:
     _, planted = made

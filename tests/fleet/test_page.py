@@ -1,4 +1,4 @@
-"""The page of a fleet in a real Chromium: as wide as a phone and as a desk, in light and dark, with nobody kept out."""
+"""The page of a fleet in a real Chromium: at phone and desktop width, in light and dark mode, accessible to all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NODES = 60
 
 @pytest.fixture(scope="module", name="page")
 def _page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the page of a fleet in racks of sixteen, with slow cards, drift and a node that is missing."""
+    """Return the page of a fleet in racks of sixteen, with slow cards, drift and a missing node."""
     folder = tmp_path_factory.mktemp("page")
     fleet(folder, NODES, seed=4)
     report = judging.judge(folder, labels=nodes.labels(folder / "labels"), workers=1).report
@@ -29,7 +29,7 @@ def _page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_nothing_keeps_people_out(page: Path, browser: chromium.Page, axe: str, *, dark: bool) -> None:
+def test_nothing_is_inaccessible(page: Path, browser: chromium.Page, axe: str, *, dark: bool) -> None:
     browser.show(page, looks.DESK, dark=dark)
     browser.ask(axe)
     assert browser.promised(FOUND) == []

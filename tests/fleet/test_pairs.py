@@ -1,4 +1,4 @@
-"""Pairs: who makes them slow is found in three rounds and one that confirms, by simulation; and nobody else."""
+"""Pairs: the slow nodes are found in three rounds plus one to confirm, in simulation; and no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_ten_thousand_nodes_with_slow_nodes_and_uplinks(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_hangs_and_congestion_blame_nobody_else(seed: int) -> None:
+def test_hangs_and_congestion_blame_no_other_node(seed: int) -> None:
     wanted, found, _ = nodes_and_uplinks(seed, 4_000, slow=20, uplinks=3, hanging=6, congested=0.02)
     assert len(wanted & found) >= 0.99 * len(wanted)
     assert not found - wanted
@@ -70,7 +70,7 @@ def test_what_nccl_tests_and_our_bench_print_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "said", ["a b", "a b fast", "a;rm b 3", "[1]", '[{"a": "x", "b": "-y", "value": 3}]', "", "a b nan", "a b inf"]
 )
-def test_what_is_no_pair_is_refused_in_one_line(said: str, tmp_path: Path) -> None:
+def test_what_is_not_a_pair_is_refused_in_one_line(said: str, tmp_path: Path) -> None:
     path = tmp_path / "pairs"
     path.write_text(said)
     with pytest.raises(InputError):

@@ -1,4 +1,4 @@
-"""What needs a real NVIDIA GPU: ranges and relations, not numbers. Run with ``pytest -m gpu``."""
+"""Tests that need a real NVIDIA GPU: ranges and relations, not numbers. Run with ``pytest -m gpu``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(180)]
-INSTALLED = Path(sys.executable).parent / "gpustack"  # never that of the folder we stand in, if there is another
+INSTALLED = Path(sys.executable).parent / "gpustack"  # never that of the current folder, if there is another
 COMMAND = [str(INSTALLED)] if INSTALLED.exists() else [sys.executable, "-m", "gpustack"]
 HEALTHY = {"healthy", "degraded"}
 
@@ -45,7 +45,7 @@ def test_the_three_versions_of_the_driver_agree_and_cuda_answers() -> None:
     assert (cuda["cu_init"], cuda["driver_cuda"] >= 12000) == (0, True)
 
 
-def test_nvml_and_cuda_speak_of_the_same_gpus() -> None:
+def test_nvml_and_cuda_see_the_same_gpus() -> None:
     report = gpustack("doctor")
     by_nvml = {copy["facts"]["pci"]: copy["facts"] for copy in component(report, "gpu")["instances"]}
     by_cuda = {device["pci"]: device for device in component(report, "libcuda")["facts"]["devices"]}

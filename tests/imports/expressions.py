@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 FOLDERS = ("gpustack", "probes", "microbench")
 FLAGS = {"compile": 1, "search": 2, "match": 2, "fullmatch": 2, "findall": 2, "finditer": 2, "split": 3, "sub": 4}
 ANCHORED = frozenset({"match", "fullmatch"})
-# Calls whose expression comes from a table or from a caller: from where, so that in_rows has it. The rest of
-# such calls put a plain word into an expression, for which "word" does.
+# Calls whose expression comes from a table or a caller: from where, so that in_rows has it. The other
+# such calls insert a plain word into an expression, for which "word" stands in.
 FROM_ELSEWHERE = {
     ("gpustack/ask/given.py", "pattern"): "NUMBER",
     ("gpustack/imports/devices.py", "pattern"): "a table of the same module, which holds what was compiled",
@@ -49,7 +49,7 @@ FROM_ELSEWHERE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """One regular expression, where it is written, and by which methods it is used."""
+    """One regular expression, where it is written, and the methods that use it."""
 
     place: str
     pattern: re.Pattern[Any]
@@ -84,7 +84,7 @@ def in_modules() -> Iterator[Expression]:
 
 
 def in_rows(matrix: Matrix) -> Iterator[Expression]:
-    """Yield what the rows of tables are made into."""
+    """Yield what the rows of tables are turned into."""
     for row in patterns(matrix):
         yield Expression(place=f"{row.kind}: {row.match[:60]}", pattern=row.compiled())
     for said in (*messages.things(matrix), *messages.states(matrix), *messages.voids(matrix)):
@@ -118,7 +118,7 @@ def _text(path: Path) -> str:
 
 @cache
 def _uses(path: Path) -> dict[str, frozenset[str]]:
-    """Return by which methods each constant of a module is used anywhere; "passed" where it is handed on."""
+    """Return the methods by which each constant of a module is used anywhere; "passed" where it is handed on."""
     own, module = _read(path).used, path.stem
     found = {name: set(methods) for name, methods in own.items() if "." not in name}
     for other in _files():
@@ -131,7 +131,7 @@ def _uses(path: Path) -> dict[str, frozenset[str]]:
 
 
 class Read(NamedTuple):
-    """What one walk through a file gives: the methods by which it uses constants, its calls of re and their parents.
+    """What one pass over a file yields: the methods by which it uses constants, its calls of re and their parents.
 
     Its own constants have their names, others' are module.NAME.
     """
@@ -182,7 +182,7 @@ def _of_re(call: ast.Call) -> bool:
 
 
 def calls() -> Iterator[tuple[str, str]]:
-    """Yield the file and the words of each expression that is given to re."""
+    """Yield the file and the words of each expression that is passed to re."""
     for path in _files():
         yield from ((str(path.relative_to(REPO)), ast.unparse(call.args[0])) for call, _ in _given(path))
 
@@ -196,7 +196,7 @@ def _calls(path: Path) -> Iterator[Expression]:
 
 
 def _given(path: Path) -> tuple[tuple[ast.Call, ast.AST], ...]:
-    """Return the calls of re in a file, each with what it is part of."""
+    """Return the calls of re in a file, each with its enclosing node."""
     return _read(path).given if "re." in _text(path) else ()
 
 
@@ -221,7 +221,7 @@ def _made(path: Path, call: ast.Call) -> Expression:
 
 
 class Word(str):
-    """A word instead of what a function is given: whatever is asked of it is a word too."""
+    """A word in place of a function's argument: any attribute of it is a word too."""
 
     __slots__ = ()
 

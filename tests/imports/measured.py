@@ -1,6 +1,6 @@
-"""Measures every expression of the project on every text, and writes the marks of those that are not slow.
+"""Measures every expression of the project on every text, and stores the hashes of those that are not slow.
 
-``GPUSTACK_WIDE=1 python -m tests.imports.measured``, as ``nox -s wide`` does. A slow one has no mark: CI still fails.
+``GPUSTACK_WIDE=1 python -m tests.imports.measured``, as ``nox -s wide`` does. A slow one gets no hash: CI still fails.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tests.imports.test_linear import MEASURED, mark, measurable, slow
 
 
 def main() -> int:
-    """Write the marks; return how many expressions take more than their share."""
+    """Write the hashes; return how many expressions are too slow."""
     found = {one: slow(one) for one in measurable()}
     MEASURED.write_text("".join(f"{one}\n" for one in sorted({mark(one) for one in found if not found[one]})), "ascii")
     for one, grown in found.items():

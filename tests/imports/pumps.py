@@ -1,7 +1,7 @@
 """Texts on which a regular expression may take too long, made from the expression itself.
 
-A pump is a piece that is repeated: what a long repeat takes, after what comes before it, or both again and again; and
-plain letters. A text ends with a letter that nothing expects, so that every way through the expression is tried.
+A pump is a piece that is repeated: what a long repeat matches, after what comes before it, or both again and again;
+and plain letters. A text ends with a letter that nothing expects, so that every way through the expression is tried.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ else:
     import sre_constants as codes
     import sre_parse as parser
 
-MANY = 24  # a repeat of as many and more is worth a pump
+MANY = 24  # a repeat of this many or more is worth a pump
 LETTERS = " \ta0\n/:=-,._A(\"'x~>|{<\\[#$%@;*!?+1e\x1b\u0301\u4e2d"
 PLAIN = ' \ta0\n/:=-,.[("'
-FEW = 2  # of the letters that a repeat takes, in a short run
+FEW = 2  # how many letters of a repeat to use, in a short run
 BAD = "\x01"
 ONE = frozenset({codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN})
 NAMES = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
@@ -38,7 +38,7 @@ CATEGORIES: dict[Any, Callable[[str], bool]] = {
 
 
 class Pump(NamedTuple):
-    """A text of any length: what it begins with, what is repeated, and what ends it."""
+    """A text of any length: its beginning, the repeated part, and its end."""
 
     before: str
     piece: str
@@ -71,7 +71,7 @@ def pumps(pattern: re.Pattern[Any], *, every: bool) -> tuple[Pump, ...]:
 
 
 def example(tree: Any) -> str:  # noqa: ANN401 - as above
-    """Return a text that this part of an expression takes, a short one as a rule."""
+    """Return a text that this part of an expression matches, usually a short one."""
     return "".join(map(_example, tree))
 
 
@@ -87,7 +87,7 @@ def _example(node: tuple[Any, Any]) -> str:
 
 
 def _parts(node: tuple[Any, Any]) -> Sequence[Any]:
-    """Return the parts that a node of several holds."""
+    """Return the parts that a composite node contains."""
     code, value = node
     if code in REPEATS:
         return (value[2],)
@@ -117,7 +117,7 @@ def _bodies(body: Any) -> list[str]:  # noqa: ANN401 - as above
 
 
 def _letters(node: tuple[Any, Any]) -> list[str]:
-    """Return letters that a node of one letter takes."""
+    """Return letters that a node of one letter matches."""
     code, value = node
     own: list[str] = []
     if code is codes.LITERAL:
@@ -148,12 +148,12 @@ def _among(part: tuple[Any, Any], letter: str) -> bool:
 
 
 def doubtful(pattern: re.Pattern[Any]) -> list[str]:
-    """Return where endless repeats can share their letters out in many ways: one in another, or one after another."""
+    """Return where unbounded repeats can divide their letters in many ways: one in another, or one after another."""
     return list(_doubts(parsed(pattern)))
 
 
 def _doubts(tree: Any) -> Iterator[str]:  # noqa: ANN401 - as above
-    endless: set[str] = set()  # what the endless repeats just before take
+    endless: set[str] = set()  # what the unbounded repeats just before match
     for node in tree:
         taken = _endless(node)
         if endless & taken:
@@ -172,7 +172,7 @@ def _alone(body: Any) -> bool:  # noqa: ANN401 - as above
 
 
 def _endless(node: tuple[Any, Any]) -> set[str]:
-    """Return the letters of an endless repeat of one letter, of the set that a node is or begins and ends with."""
+    """Return the letters of an unbounded repeat of one letter, of the set that a node is or begins and ends with."""
     if node[0] in REPEATS and node[1][1] is codes.MAXREPEAT and _alone(node[1][2]):
         return set(_letters(node[1][2][0]))
     return set()

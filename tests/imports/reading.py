@@ -1,4 +1,4 @@
-"""Texts read as ``doctor --from`` reads them, and what came of it in a form that is short to compare."""
+"""Texts read as ``doctor --from`` reads them, with the result in a short form for comparison."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ MATRIX = Matrix()
 
 
 def read(*texts: str) -> Facts:
-    """Return the facts that texts tell of one machine."""
+    """Return the facts that texts reveal about one machine."""
     facts, _ = take([(f"text {number}", text) for number, text in enumerate(texts)], MATRIX)
     return facts
 
 
 def given(data: bytes) -> Facts:
-    """Return the facts of what standard input holds."""
+    """Return the facts that standard input contains."""
     return load(["-"], io.BytesIO(data), MATRIX)
 
 
 def first(text: str) -> tuple[str | None, str]:
-    """Return the id of the first root cause of a text, and all that the doctor says of it, as JSON."""
+    """Return the id of the first root cause of a text, and everything that the doctor says about it, as JSON."""
     report = judge(read(text), MATRIX)
     key = next(iter(report.verdict.root_keys), None)
     found = next((one for one in json.loads(render(report))["findings"] if one["key"] == key), {"id": None})
@@ -40,7 +40,7 @@ def first(text: str) -> tuple[str | None, str]:
 
 
 def component(facts: Facts, name: str) -> Component:
-    """Return a component that must have been told of."""
+    """Return a component that the text must have mentioned."""
     found = facts.find(name)
     assert found is not None, f"{name} was not read"
     return found
@@ -58,7 +58,7 @@ def held(facts: Facts, name: str, key: str | None = None) -> Mapping[str, JsonVa
 
 
 def version(facts: Facts, name: str) -> str | None:
-    """Return the version of a component, or None if nothing told of it."""
+    """Return the version of a component, or None if the text did not mention it."""
     found = facts.find(name)
     return found.version if found else None
 

@@ -31,11 +31,11 @@ ODD = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty folder that is asked for cases in place of tests/cases."""
+    """Return an empty folder that is read for cases in place of tests/cases."""
     folder = tmp_path / "cases"
     folder.mkdir()
     monkeypatch.setattr(cases, "FOLDER", folder)
-    # What was read of the true folder must not answer for this one, nor this one's for it.
+    # What was read from the real folder must not be used for this one, nor the other way round.
     for name in ("of", "every"):
         monkeypatch.setattr(cases, name, cache(getattr(cases, name).__wrapped__))
     return folder

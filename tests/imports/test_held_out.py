@@ -1,4 +1,4 @@
-"""New public threads: split by repository, taken in once, and measured where nobody has worked on them."""
+"""New public threads: split by repository, added once, and measured on the half that nobody has worked on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROW = {
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return empty halves in place of the true ones."""
+    """Return empty halves in place of the real ones."""
     monkeypatch.setattr(cases, "FOLDER", tmp_path / "cases")
     monkeypatch.setattr(cases, "HELD_OUT", tmp_path / "held_out")
     for name in ("of", "every"):

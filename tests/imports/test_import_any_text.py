@@ -1,4 +1,4 @@
-"""Whatever a text holds, reading it ends soon, raises nothing but a refusal, and gives facts that all others take."""
+"""Whatever a text contains, reading it ends soon, raises nothing but a refusal, and yields facts that others accept."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 pytestmark = in_time
 
-SECONDS = 20.0  # far more than any text of these sizes takes; what grows without bounds takes minutes
-# Pieces that our expressions begin with: what is joined from them comes near to matching.
+SECONDS = 20.0  # far more than any text of these sizes takes; unbounded growth takes minutes
+# Pieces that our expressions begin with: texts joined from them come close to matching.
 PIECES = (
     *(
         "NVIDIA-SMI ",
@@ -134,7 +134,7 @@ def texts() -> tuple[str, ...]:
 
 @cache
 def validator() -> jsonschema.Draft202012Validator:
-    """Return what holds facts to the schema that ships."""
+    """Return the validator of facts for the shipped schema."""
     return jsonschema.Draft202012Validator(json.loads((assets.SCHEMAS / "snapshot.json").read_text()))
 
 
@@ -147,7 +147,7 @@ def read(data: bytes) -> tuple[Facts, str]:
 
 
 def sound(data: bytes) -> None:
-    """Read, and hold the facts to what the others expect of them."""
+    """Read, and check that the facts are what other modules expect."""
     began = time.monotonic()
     facts, refused = read(data)
     assert time.monotonic() - began < SECONDS

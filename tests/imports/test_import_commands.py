@@ -1,4 +1,4 @@
-"""What commands print: of the kernel and its modules, the PCI bus, package managers, AMD's and Intel's tools."""
+"""The output of commands: on the kernel and its modules, the PCI bus, package managers, AMD's and Intel's tools."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_packages_of_the_driver_that_are_installed(listing: str, release: str | 
     facts = read(listing)
     told = held(facts, "nvidia-driver")["package_version"] if facts.find("nvidia-driver") else None
     assert told == release
-    assert facts.host.kernel is None  # a kernel's package need not be the one that runs
+    assert facts.host.kernel is None  # an installed kernel package is not necessarily the running one
 
 
 @pytest.mark.parametrize(

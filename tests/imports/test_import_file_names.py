@@ -1,4 +1,4 @@
-"""What names of wheels, folders and images tell of a machine, and which of them are only spoken of."""
+"""What names of wheels, folders and images reveal about a machine, and which of them are only mentioned."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_wheel_of_torch_names_its_build() -> None:
         "\n".join(f"torch-2.{minor}.0-cp310-cp310-linux_x86_64.whl" for minor in range(5)),
     ],
 )
-def test_a_wheel_that_is_only_spoken_of_is_none(text: str) -> None:
+def test_a_wheel_that_is_only_mentioned_is_none(text: str) -> None:
     assert read(text).find("packages") is None
 
 

@@ -1,4 +1,4 @@
-"""Facts in further forms: what conda wrote down, bare answers of a Python, other machines, and what is left unsaid."""
+"""Facts in other forms: conda's records, bare output of a Python, other machines, and what is left unsaid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_version_is_read_in_further_forms(words: str, name: str, wanted: str) 
     assert version(read(words), name) == wanted
 
 
-def test_a_version_without_anything_of_pytorch_is_nobodys() -> None:
+def test_a_version_without_any_mention_of_pytorch_belongs_to_nothing() -> None:
     assert read("1.4.0\nTrue\nTrue").find("pytorch") is None
 
 
@@ -45,7 +45,7 @@ def test_conda_tells_a_build_for_the_processor(line: str) -> None:
     assert held(read(line), "pytorch")["accelerator"] == "cpu"
 
 
-def test_what_was_asked_of_conda_is_kept_beside_what_came_of_it() -> None:
+def test_what_was_asked_of_conda_is_kept_beside_the_result() -> None:
     found = held(read("conda install pytorch cudatoolkit=10.1\n  ::pytorch-1.10.0-py3.6_cpu_0"), "pytorch")
     assert (found["asked_cuda"], found["accelerator"]) == ("10.1", "cpu")
 

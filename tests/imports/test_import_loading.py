@@ -56,7 +56,7 @@ def test_a_folder_is_the_files_in_it(tmp_path: Path) -> None:
     assert loaded([str(tmp_path)]).components == loaded(paths).components
 
 
-OUTSIDE = "torch==9.9.9+cu999\n"  # what lies outside of the folder, as a file that would be understood
+OUTSIDE = "torch==9.9.9+cu999\n"  # what lies outside the folder, as a file that would be understood
 
 
 def test_links_lead_to_other_files_of_the_folder_and_never_out_of_it(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_file_or_folder_swapped_for_a_link_while_it_is_read_leads_nowhere(tmp_
     answers = set()
     with swapping(folder / "pip.txt", tmp_path / "to-secret"), swapping(folder / "deep", tmp_path / "to-out"):
         for _ in range(2000):
-            with suppress(InputError):  # all of it was somewhere else
+            with suppress(InputError):  # all of it was elsewhere
                 answers |= {held for _, held in deadline.contents(folder, 1000) if isinstance(held, bytes)}
     assert answers == {PIP.encode()}
 
@@ -134,7 +134,7 @@ def test_one_file_with_all_of_it_says_the_same() -> None:
     assert kinds(whole) == kinds(parts)
 
 
-def test_a_snapshot_stands_and_texts_add_to_it(tmp_path: Path) -> None:
+def test_a_snapshot_is_kept_and_texts_add_to_it(tmp_path: Path) -> None:
     snapshot = healthy(torch())
     (tmp_path / "snapshot.json").write_text(render(snapshot))
     facts = loaded([str(tmp_path / "snapshot.json"), *write(tmp_path, {"dmesg.txt": KERNEL_LOG, "smi.txt": SMI})])
@@ -175,7 +175,7 @@ def test_encodings(encoding: str) -> None:
     assert len(copies(given(data), "gpu")) == 2
 
 
-def test_bytes_that_are_no_text_harm_only_their_line() -> None:
+def test_bytes_that_are_not_text_harm_only_their_line() -> None:
     facts = given(b"\x00\xff\xfe\x80\n" + SMI.encode() + b"\xc3\x28\n" + LIST.encode() + bytes(range(256)))
     assert version(facts, "nvidia-driver") == "535.183.01"
     assert len(copies(facts, "gpu")) == 2
@@ -241,7 +241,7 @@ def test_sifting_leaves_what_differs_and_thins_what_repeats() -> None:
     assert len(thin) < 10_000
 
 
-def test_a_folder_gives_only_what_somebody_would_paste(tmp_path: Path) -> None:
+def test_a_folder_gives_only_what_a_user_would_paste(tmp_path: Path) -> None:
     files = {
         "expected.toml": 'root_cause = "driver-too-old-for-cuda-build"\nfix = "driver 111.22"\n',
         "notes.yaml": "torch==9.9.9+cu999\n",

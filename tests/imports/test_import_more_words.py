@@ -37,7 +37,7 @@ def test_a_version_is_read_however_it_is_written(words: str, component: str, wan
         "would using 12.1 help?",
     ],
 )
-def test_advice_is_no_version(words: str) -> None:
+def test_advice_is_not_a_version(words: str) -> None:
     assert {one.id for one in read(words).components} <= {"environment"}
 
 
@@ -84,7 +84,7 @@ def test_where_it_works_is_another_system() -> None:
     assert read("it works in Ubuntu 20.04").host.os is None
 
 
-def test_a_table_that_somebody_wrote() -> None:
+def test_a_table_that_a_person_wrote() -> None:
     facts = read("| Package | Version |\n|---|---|\n| torch | 2.4.1+cpu |\n| GPU | RTX 3060 |")
     assert version(facts, "pytorch") == "2.4.1+cpu"
     assert held(facts, "gpu")["name"] == "RTX 3060"
@@ -95,6 +95,6 @@ def test_what_dpkg_sets_up_is_installed() -> None:
     assert held(facts, "nvidia-driver")["package_version"] == "460.32.03"
 
 
-def test_what_stands_before_a_message_in_its_line_is_read() -> None:
+def test_what_precedes_a_message_in_its_line_is_read() -> None:
     facts = read("tensorflow-gpu==1.15 on python 3.8: No matching distribution found for tensorflow-gpu==1.15")
     assert version(facts, "python") == "3.8"

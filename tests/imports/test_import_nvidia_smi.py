@@ -88,7 +88,7 @@ GPU 00000000:0F:00.0
 """
 
 
-def test_the_table_of_2018_has_driver_gpus_and_what_stands_below_their_names() -> None:
+def test_the_table_of_2018_has_driver_gpus_and_what_is_below_their_names() -> None:
     facts = read(OLD)
     assert version(facts, "nvidia-driver") == "390.87"
     assert held(facts, "nvml")["code"] == 0
@@ -113,7 +113,7 @@ def test_a_gpu_that_cannot_be_asked_has_failed() -> None:
     ("rows", "instances"),
     [(MIG_ROW, ({"gpu_instance": 1, "compute_instance": 0},)), ("|  No MIG devices found      |\n", ())],
 )
-def test_mig_is_of_the_gpu_below_whose_name_it_stands(rows: str, instances: object) -> None:
+def test_mig_is_of_the_gpu_below_whose_name_it_is(rows: str, instances: object) -> None:
     gpus = copies(read(MIG + rows), "gpu")
     assert gpus["0"].facts["mig"] == {"enabled": True, "instances": instances}
     assert gpus["1"].facts["mig"] == {"enabled": False}
@@ -140,14 +140,14 @@ def test_the_release_and_the_cuda_version_of_the_driver(banner: str, release: st
     facts = read(banner)
     assert version(facts, "nvidia-driver") == release
     assert held(facts, "nvml").get("cuda_version") == cuda
-    assert facts.find("cuda-toolkit") is None  # the CUDA version of the driver is none of a toolkit
+    assert facts.find("cuda-toolkit") is None  # the driver's CUDA version is not a toolkit's
 
 
 def test_only_in_wsl_the_tool_and_the_driver_are_of_different_releases() -> None:
     row = "| NVIDIA-SMI 535.98       Driver Version: {}       CUDA Version: 12.2     |"
     assert read(row.format("536.40")).host.wsl
     assert not read(row.format("535.98")).host.wsl
-    assert not read(row.format("530.30.02")).host.wsl  # an nvidia-smi of another release, on Linux
+    assert not read(row.format("530.30.02")).host.wsl  # nvidia-smi from another driver release, on Linux
 
 
 def test_the_driver_models_of_windows_tell_the_system() -> None:
@@ -213,4 +213,4 @@ def test_a_list_has_the_instances_of_each_gpu() -> None:
     name, uuid = "MIG 3g.20gb", "MIG-01234567-89ab-cdef-0123-456789abcdee"
     assert gpus["0"].facts["mig"] == {"enabled": True, "instances": ({"name": name, "uuid": uuid},)}
     assert "mig" not in gpus["1"].facts
-    assert gpus["1"].facts.get("uuid") is None  # what someone took out is no UUID
+    assert gpus["1"].facts.get("uuid") is None  # what the user removed is not a UUID

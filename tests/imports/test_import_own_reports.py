@@ -1,4 +1,4 @@
-"""What this program wrote, pasted back: a report is not read as words, a snapshot in a text is a snapshot."""
+"""This program's own output, pasted back: a report is not read as prose, a snapshot in a text is a snapshot."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def judged(said: str) -> Report:
 
 
 def blamed(pasted: str) -> tuple[tuple[str, ...], str]:
-    """Return the first root cause of what is pasted, and why it was refused."""
+    """Return the first root cause of a pasted text, and why it was refused."""
     try:
         return judge(given(pasted.encode()), MATRIX).verdict.root_causes[:1], ""
     except InputError as error:
@@ -84,7 +84,7 @@ def test_a_snapshot_in_a_text_is_that_snapshot(path: Path) -> None:
         assert again.components == first.components
 
 
-def test_what_stands_beside_a_report_is_read() -> None:
+def test_what_is_next_to_a_report_is_read() -> None:
     report = text.render(judged(recorded(ROOT / "examples" / "module-mismatch.json")), width=80)
     facts = given(f"{report}\nand in the container torch 2.5.1+cu124\n".encode())
     assert version(facts, "pytorch") == "2.5.1+cu124"
@@ -92,7 +92,7 @@ def test_what_stands_beside_a_report_is_read() -> None:
     assert any("gpustack report" in one.why for one in facts.not_seen)
 
 
-def test_a_report_beside_its_snapshot_is_passed_over(tmp_path: Path) -> None:
+def test_a_report_beside_its_snapshot_is_skipped(tmp_path: Path) -> None:
     held = recorded(ROOT / "examples" / "module-mismatch.json")
     (tmp_path / "snapshot.json").write_text(held)
     (tmp_path / "report.txt").write_text(text.render(judged(held), width=80))

@@ -1,4 +1,4 @@
-"""Facts in rarer forms: bars, check lists, commands that were typed, what pip has already, tables of a dictionary."""
+"""Facts in rarer forms: progress bars, check lists, typed commands, what pip already has, tables of a dictionary."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_wsl_is_known_by_every_spelling(words: str) -> None:
     assert read(words).host.wsl
 
 
-def test_a_path_of_wsl_is_no_wsl() -> None:
+def test_a_path_of_wsl_is_not_wsl() -> None:
     assert not read("the docs speak of /usr/lib/wsl/lib").host.wsl
 
 

@@ -182,7 +182,7 @@ def test_forms_and_other_reports(report: str, wanted: tuple[str, str | None]) ->
     assert version(read(report), wanted[0]) == wanted[1]
 
 
-def test_the_example_in_a_question_is_no_answer() -> None:
+def test_the_example_in_a_question_is_not_an_answer() -> None:
     facts = read("- OS Platform and Distribution (e.g., Linux Ubuntu 16.04): Debian 11\n")
     assert facts.host.os == "Debian 11"
 

@@ -1,4 +1,4 @@
-"""What is said of another machine, or denied, is none of this one; and facts that words tell in further forms."""
+"""What is said about another machine, or denied, does not apply to this one; and facts in other wordings."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def test_a_gpu_by_its_number_alone(words: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["a 4070 images long list", "my 3060 steps took an hour", "batch of 4080 tokens"])
-def test_a_number_alone_is_no_gpu(words: str) -> None:
+def test_a_number_alone_is_not_a_gpu(words: str) -> None:
     assert read(words).find("gpu") is None
 
 
-def test_every_cupy_of_a_list_in_words_is_told() -> None:
+def test_every_cupy_of_a_list_in_words_is_reported() -> None:
     assert packages(read("pip list: cupy 12.0.0, cupy-cuda12x 13.2.0")) == {"cupy": "12.0.0", "cupy-cuda12x": "13.2.0"}
 
 

@@ -1,4 +1,4 @@
-"""What people tell in their own words, and what of their words is not about this machine."""
+"""What people write in their own words, and which of it is not about this machine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_versions(words: str, component: str, wanted: str) -> None:
         "supports CUDA 11.8",
     ],
 )
-def test_what_is_wanted_or_elsewhere_is_not_here(words: str) -> None:
+def test_what_is_required_or_elsewhere_is_not_here(words: str) -> None:
     facts = read(words)
     assert {one.id for one in facts.components} <= {"environment"}
 
@@ -122,6 +122,6 @@ def test_a_message_of_a_program_is_not_told_by_a_person() -> None:
     assert version(facts, "pytorch") is None
 
 
-def test_a_command_that_asks_for_versions_is_no_list_of_what_is_here() -> None:
+def test_a_command_that_asks_for_versions_is_not_a_list_of_what_is_here() -> None:
     facts = read("$ pip install torch==2.1.0 vllm==0.2.0\ntorch==2.0.1\n")
     assert packages(facts) == {"torch": "2.0.1"}

@@ -1,4 +1,4 @@
-"""What ``--from`` is given is recognised by its content, and refused where it cannot be read."""
+"""Input of ``--from`` is recognised by its content, and refused where it cannot be read."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
         read([str(tmp_path)], NOTHING)
 
 
-def test_one_report_speaks_of_one_machine(tmp_path: Path) -> None:
+def test_one_report_is_about_one_machine(tmp_path: Path) -> None:
     first, second = write(tmp_path / "a.json", SNAPSHOT), write(tmp_path / "b.json", SNAPSHOT)
     with pytest.raises(InputError, match="two machines") as refused:
         read([first, second], NOTHING)

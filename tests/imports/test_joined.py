@@ -1,4 +1,4 @@
-"""Facts of different places in a text are judged together; what only names them without a fault stays unblamed."""
+"""Facts from different places in a text are judged together; what is merely named, without a fault, is not blamed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TORCH_DLL = r'Error loading "C:\env\Lib\site-packages\torch\lib\{}" or one of it
         ("nvidia-uvm/uvm_pmm_gpu.c:2631:5: 错误：隐式声明函数‘hmm_range_fault_begin’", "dkms-build-failed"),  # noqa: RUF001
     ],
 )
-def test_what_stands_apart_is_judged_together(text: str, root: str) -> None:
+def test_what_is_apart_is_judged_together(text: str, root: str) -> None:
     assert judge(read(text), MATRIX).verdict.root_causes[:1] == (root,)
 
 
@@ -54,7 +54,7 @@ def test_what_stands_apart_is_judged_together(text: str, root: str) -> None:
         "torch 2.1.0, driver 535.54.03, is_available() is False",
     ],
 )
-def test_what_goes_together_is_not_blamed(text: str) -> None:
+def test_what_works_together_is_not_blamed(text: str) -> None:
     assert judge(read(text), MATRIX).verdict.root_causes == ()
 
 
@@ -74,12 +74,12 @@ def test_a_target_that_the_toolkit_dropped_is_the_first_candidate_where_no_such_
 
 
 @pytest.mark.parametrize("complaint", ["torch does not see the GPU", "torch.cuda.is_available() False"])
-def test_a_table_of_nvidia_smi_beside_a_complaint_is_not_called_well(complaint: str) -> None:
+def test_a_table_of_nvidia_smi_beside_a_complaint_is_not_called_healthy(complaint: str) -> None:
     report = judge(read(f"{SMI}{complaint}\n"), MATRIX)
     assert report.verdict.status is Health.UNKNOWN
     assert report.candidates
 
 
 @pytest.mark.parametrize("text", ["(Worker_TP0) ERROR torch.OutOfMemoryError", "running on device #0 gfx1100\nPASSED!"])
-def test_what_shows_a_gpu_at_work_is_called_well(text: str) -> None:
+def test_what_shows_a_gpu_at_work_is_called_healthy(text: str) -> None:
     assert judge(read(text), MATRIX).verdict.status is Health.HEALTHY

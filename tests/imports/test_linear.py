@@ -1,9 +1,9 @@
-"""No expression and no reader takes more than its share: twice as long a text takes twice as long, no longer.
+"""No expression and no reader takes too long: a text twice as long takes twice as long, no longer.
 
 Every expression of the project is tried on texts made from itself (``pumps.py``), every reader on long lines.
-An expression that was measured as it is written has its mark in ``measured.txt``: CI measures all that have none,
-which are those that someone wrote or changed, and one in 256 of the others; ``GPUSTACK_WIDE=1`` measures all, on many
-more texts, and ``python -m tests.imports.measured`` does that and writes the marks.
+An expression that was measured in its current form has its hash in ``measured.txt``: CI measures all that have none,
+which are those that were added or changed, and one in 256 of the others; ``GPUSTACK_WIDE=1`` measures all, on many
+more texts, and ``python -m tests.imports.measured`` does that and writes the hashes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tests.wide import WIDE, sample, wide
 MATRIX = Matrix()
 MOST_EXPONENT, MOST_SECONDS, MEGABYTE = 1.2, 2.0, 1_000_000
 LENGTHS, USUAL, LONGEST = (20, 256, 3072, 12_288), 3072, 100_000  # letters of the texts that an expression is tried on
-NOISE, QUICK, ENOUGH = 0.002, 0.0003, 0.5  # seconds: worth a second look, not even a longer text, no need for more
-LOOKS = 1000 if WIDE else 4  # of the pumps that take long, the slowest that get a second look
-PARTS = 8 if WIDE else 1  # the expressions are tried in so many tests, side by side
+NOISE, QUICK, ENOUGH = 0.002, 0.0003, 0.5  # seconds: worth a second measurement, no longer text, no need for more
+LOOKS = 1000 if WIDE else 4  # of the pumps that take long, how many of the slowest are measured again
+PARTS = 8 if WIDE else 1  # the expressions are divided among this many tests, which run in parallel
 MEASURED = Path(__file__).with_name("measured.txt")
 # What is tried on names of at most 200 letters, or on examples of ours; test_redaction_forms.py has the forms.
 SHORT = frozenset({"gpustack.redaction.tokens", "gpustack/redaction/form.py"})
@@ -46,7 +46,7 @@ def expressions() -> tuple[Expression, ...]:
 
 
 def seconds(work: Callable[[], object], rounds: int = 1) -> float:
-    """Return the least processor time of some runs; another process cannot lengthen it much."""
+    """Return the minimum CPU time of several runs; other processes cannot lengthen it much."""
     least = math.inf
     for _ in range(rounds):
         begun = time.process_time()
@@ -56,7 +56,7 @@ def seconds(work: Callable[[], object], rounds: int = 1) -> float:
 
 
 def exponent(work: Callable[[int], object], length: int, longest: int = LONGEST) -> float:
-    """Return by which power of its length a text's time grows in the end; bounds let it first grow faster."""
+    """Return the power of its length with which a text's time finally grows; bounds let it grow faster at first."""
     before, found = seconds(partial(work, length), 3), 0.0
     while length * 2 <= longest:
         length *= 2
@@ -69,7 +69,7 @@ def exponent(work: Callable[[int], object], length: int, longest: int = LONGEST)
 
 
 def slow(one: Expression, tried: Sequence[Pump] = ()) -> tuple[float, str] | None:
-    """Return the exponent and the pump on which an expression takes more than its share."""
+    """Return the exponent and the pump on which an expression takes too long."""
     took: list[tuple[float, int, Pump]] = []
     for pump in tried or pumps(one.pattern, every=WIDE):
         for length in LENGTHS:  # what takes long on a short text may take forever on a longer one
@@ -91,7 +91,7 @@ def measurable() -> tuple[Expression, ...]:
 
 
 def mark(one: Expression) -> str:
-    """Return what stands for an expression and how it is used: another one has another mark."""
+    """Return the hash of an expression and how it is used: a different one has a different hash."""
     pattern, flags = one.pattern.pattern, one.pattern.flags
     said = pattern if isinstance(pattern, bytes) else pattern.encode("utf-8", "surrogatepass")
     return sha256(b"%d %d %b" % (flags, one.anchored, said)).hexdigest()[:12]
@@ -107,21 +107,21 @@ def chosen() -> tuple[Expression, ...]:
 @pytest.mark.timeout(0 if WIDE else 300)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_twice_as_long_a_text_takes_an_expression_twice_as_long(part: int) -> None:
-    """In CI those that are new and a sample of the others, ``GPUSTACK_WIDE=1`` all of them."""
+    """In CI new ones and a sample of the others, ``GPUSTACK_WIDE=1`` all of them."""
     assert len(measurable()) > 1200
     tried = chosen()[part::PARTS]
     assert {f"{one.place}: {one.pattern.pattern!r:.80}": found for one in tried if (found := slow(one))} == {}
 
 
 def test_an_expression_that_is_written_or_changed_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fault of the test above: a slow expression that nobody measured is found, whatever the sample is."""
+    """What the test above is for: a slow expression that nobody measured is found, whatever the sample is."""
     new = Expression(place="gpustack/new.py:1", pattern=re.compile(r"new[^\n]*x"))
     monkeypatch.setattr(sys.modules[__name__], "expressions", lambda: (new,))
     assert chosen() == (new,)
     assert slow(new) is not None
 
 
-def test_no_endless_repeat_stands_in_another_or_beside_one_of_the_same_letters() -> None:
+def test_no_endless_repeat_is_in_another_or_beside_one_of_the_same_letters() -> None:
     assert {one.place: found for one in expressions() if (found := doubtful(one.pattern))} == {}
 
 
@@ -188,9 +188,9 @@ READS: dict[str, Callable[[str], object]] = {
 @wide
 @pytest.mark.parametrize("name", READS)
 def test_twice_as_long_a_line_takes_a_reader_twice_as_long(name: str) -> None:
-    """Up to the longest line that a reader is given; a text of many such lines is that many times as long.
+    """Up to the longest line that a reader gets; a text of many such lines takes that many times as long.
 
-    In CI of one in three pieces, another third for each reader; ``GPUSTACK_WIDE=1`` takes all of them.
+    In CI one in three pieces, a different third for each reader; ``GPUSTACK_WIDE=1`` takes all of them.
     """
     grown: dict[str, float] = {}
     for _, piece in sample(((name, piece) for piece in (*WORDS, *LETTERS, *ODD)), 3):
@@ -203,10 +203,10 @@ def test_twice_as_long_a_line_takes_a_reader_twice_as_long(name: str) -> None:
 
 
 class Text:
-    """Lines as long as any that a reader is given, of one piece."""
+    """Lines as long as any that a reader gets, made of one piece."""
 
     def __init__(self, before: str, piece: str) -> None:
-        """Keep what it begins with and what is repeated."""
+        """Keep the beginning and the repeated part."""
         self.before, self.piece = before, piece
 
     def of(self, length: int) -> str:

@@ -1,4 +1,4 @@
-"""A line of one megabyte takes no reader and no form of output more than two seconds, and ``--timeout`` holds."""
+"""A line of one megabyte takes no reader and no output format more than two seconds, and ``--timeout`` holds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_line_of_one_megabyte_takes_the_readers_two_seconds_at_most(piece: str
 @wide
 @pytest.mark.parametrize("name", ["own reports", "pip inspect"])
 def test_what_is_read_before_lines_are_cut_takes_two_seconds_at_most(name: str) -> None:
-    """These take out JSON, which is one long line by right. In CI a quarter of the texts that no JSON is made of."""
+    """These extract JSON, which is legitimately one long line. In CI a quarter of the texts that contain no JSON."""
     whole = (
         '{"schema": "gpustack.report/1"} ',
         '{"version": "1", "pip_version": "24"}',
@@ -63,7 +63,7 @@ def test_what_is_read_before_lines_are_cut_takes_two_seconds_at_most(name: str) 
 
 
 def quoting(text: str) -> Report:
-    """Return a report that quotes a text twice: in a finding, and as what a component is."""
+    """Return a report that quotes a text twice: in a finding, and as a component's description."""
     report = judge(snapshots.read((REPO / "examples/driver-too-old.json").read_text("utf-8")), MATRIX)
     findings = (replace(report.findings[0], detail=text), *report.findings[1:])
     return replace(report, findings=findings, components=(replace(report.components[0], version=text),))
@@ -180,7 +180,7 @@ def test_facts_that_take_too_long_to_judge_are_reported_as_not_judged() -> None:
     assert judged(lambda facts: judge(facts, MATRIX), known, None).findings
 
 
-def test_a_timer_of_somebody_else_goes_on() -> None:
+def test_a_timer_of_another_library_goes_on() -> None:
     import signal  # noqa: PLC0415
 
     with within(time.monotonic() + 50):

@@ -1,4 +1,4 @@
-"""Messages in text: found wherever they stand, each once, in the order of the text, and cheaply in large ones."""
+"""Messages in text: found wherever they are, each once, in the order of the text, and cheaply in large ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_same_message_counts_once_and_others_with_other_values_too() -> None
     assert codes == ["79", "119"]
 
 
-def test_messages_stand_in_the_order_of_the_text() -> None:
+def test_messages_are_in_the_order_of_the_text() -> None:
     one, other = "CUDA error: no kernel image is available for execution on the device", XID.format(79)
     order = [kind for kind in kinds(f"{one}\n{other}\n") if kind in {"no-kernel-image", "xid"}]
     turned = [kind for kind in kinds(f"{other}\n{one}\n") if kind in {"no-kernel-image", "xid"}]
@@ -90,7 +90,7 @@ def test_indentation_that_a_tool_means_can_be_kept() -> None:
     )
 
 
-def test_lines_of_the_kernels_log_are_nobodys_words() -> None:
+def test_lines_of_the_kernels_log_have_no_author() -> None:
     text = "kernel 6.8.0\n[  12.5] NVRM: libos kernel v3.1\nNov 21 10:02:33 rack9 kernel: nvidia: x\ndriver 550.54.14\n"
     assert [line for line in spoken(text).split("\n") if line] == ["kernel 6.8.0", "driver 550.54.14"]
 
@@ -117,5 +117,5 @@ def test_a_name_or_a_number_of_the_table_of_errors_needs_no_row_of_its_own(text:
 @pytest.mark.parametrize(
     "text", ["make: exit code 100 (cuda)", "http status 804", "CUDA 12.4, error 0.35", "MY_CUDA_ERROR_NO_DEVICES"]
 )
-def test_other_numbers_are_no_errors_of_cuda(text: str) -> None:
+def test_other_numbers_are_not_errors_of_cuda(text: str) -> None:
     assert {one.kind for one in read(text).messages} & {"no-device", "cuda-804", "insufficient-driver"} == set()

@@ -1,4 +1,4 @@
-"""Texts as people paste them (``pastes.toml``): short, in words, over several lines, and well."""
+"""Texts as people paste them (``pastes.toml``): short, in words, over several lines, and from healthy machines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SICK = {
     "codes": 43,
     "states": 38,
     "lexicon": 20,
-}  # how many of each kind yield their finding first, at the least
+}  # how many of each kind must at least yield their finding first
 
 
 @cache
@@ -86,7 +86,7 @@ def test_wsl_after_an_error_decides_where_libcuda_should_be() -> None:
     "line",
     ["CUDA 12", "CUDA version 803", "cudaMalloc(999)", "torch returned 18", "no NVML error 18", "nvml 12 GPUs"],
 )
-def test_a_number_beside_a_library_is_no_error_code(line: str) -> None:
+def test_a_number_beside_a_library_is_not_an_error_code(line: str) -> None:
     assert not {one.kind for one in read(line).messages} & {one.message for one in CODES}
 
 
@@ -111,7 +111,7 @@ def test_a_sentence_of_a_person_is_stated_also_where_a_program_has_the_same_word
     assert {one.strength for one in read(sentence).messages} == {Strength.STATED}
 
 
-def test_what_is_over_is_no_fault_of_now() -> None:
+def test_what_is_over_is_not_a_fault_of_now() -> None:
     assert [text for text, _, report in reports("well") if report.verdict.root_causes][1:] == []
 
 
@@ -143,8 +143,8 @@ def root(*texts: str) -> tuple[str | None, str]:
     return (found.id, found.title) if found else (None, "")
 
 
-def test_a_server_that_a_command_installs_is_held_against_a_driver_in_prose() -> None:
-    """What the release requires comes from the matrix, not from the text."""
+def test_a_server_that_a_command_installs_is_checked_against_a_driver_in_prose() -> None:
+    """The release's requirements come from the matrix, not from the text."""
     found = root("$ pip install vllm==0.7.3", "The node still runs driver 510.85.02, one A40.")
     assert found[0] == "driver-too-old-for-cuda-build"
     assert "2.5.1" in found[1]
@@ -205,7 +205,7 @@ def test_a_thing_and_its_state_are_read_from_words(sentence: str, kind: str) -> 
         ("The MOK key is enrolled.", "module-key-said"),
     ],
 )
-def test_what_is_denied_supposed_or_past_is_no_state(sentence: str, kind: str) -> None:
+def test_what_is_denied_supposed_or_past_is_not_a_state(sentence: str, kind: str) -> None:
     assert kind not in {one.kind for one in read(sentence).messages}
 
 

@@ -1,4 +1,4 @@
-"""Texts that show a GPU at work are answered `healthy`; what is beside them may be an error of the user's own."""
+"""Texts that show a GPU at work are judged `healthy`; whatever else is in them may be a mistake in the user's code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CUDA = "RuntimeError: The NVIDIA driver on your system is too old (found version
         *PRINTED["proofs"],
     ],
 )
-def test_a_gpu_that_is_seen_at_work_is_well(text: str) -> None:
+def test_a_gpu_that_is_seen_at_work_is_healthy(text: str) -> None:
     assert judge(read(text), MATRIX).verdict.status is Health.HEALTHY
 
 
@@ -70,7 +70,7 @@ def test_a_gpu_that_is_seen_at_work_is_well(text: str) -> None:
         "tensor([1.], device='cuda:0')\nNCCL WARN Bootstrap : no socket interface found",
     ],
 )
-def test_what_shows_no_gpu_at_work_or_a_fault_beside_it_is_not_called_well(text: str) -> None:
+def test_what_shows_no_gpu_at_work_or_a_fault_beside_it_is_not_called_healthy(text: str) -> None:
     assert judge(read(text), MATRIX).verdict.status is not Health.HEALTHY
 
 
@@ -81,7 +81,7 @@ def test_a_line_of_error_alone_ends_with_a_cause_or_with_likely_ones(line: str) 
 
 
 @pytest.mark.parametrize("text", ["gpu-overheat", '"dkms-build-failed"', '"id": "fabric-manager-version-mismatch",'])
-def test_the_id_of_a_finding_alone_is_no_message_of_a_program(text: str) -> None:
+def test_the_id_of_a_finding_alone_is_not_a_message_of_a_program(text: str) -> None:
     assert judge(read(text), MATRIX).verdict.root_causes == ()
 
 
@@ -95,13 +95,13 @@ IGNORED = (
     ("beside", "faults"),
     [("", ()), ("KeyError: 'x'", ()), ("GeForce RTX 3060, driver 531.14", ("tf-cannot-dlopen",)), ("CUDA 10.2", (1,))],
 )
-def test_a_runtime_that_tensorflow_does_not_need_is_no_fault(beside: str, faults: tuple[str, ...]) -> None:
-    """It says so itself; where a GPU or a toolkit is named, someone wants to use it."""
+def test_a_runtime_that_tensorflow_does_not_need_is_not_a_fault(beside: str, faults: tuple[str, ...]) -> None:
+    """The text itself says so; where a GPU or a toolkit is named, the author wants to use it."""
     assert bool(judge(read(IGNORED + beside), MATRIX).verdict.root_causes) == bool(faults)
 
 
 @pytest.mark.parametrize("said", ["I don't have a GPU.", "GPU: none", "There is no NVIDIA GPU in the computer; fine."])
-def test_who_says_that_there_is_no_gpu_misses_none(said: str) -> None:
+def test_saying_that_there_is_no_gpu_is_not_missing_one(said: str) -> None:
     line = IGNORED.partition("\n")[0]
     assert judge(read(line), MATRIX).verdict.root_causes == ("tf-cannot-dlopen",)
     assert not judge(read(f"{line}\n{said}"), MATRIX).verdict.root_causes

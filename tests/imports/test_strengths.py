@@ -1,4 +1,4 @@
-"""How facts of texts were learnt: printed, implied by a message or stated. The stronger wins; conflicts are shown."""
+"""How facts in texts were learnt: printed, implied by a message or stated. The stronger wins; conflicts are shown."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_a_tool_prints_is_taken_before_what_a_message_implies_in_whatever_o
         assert "has 535.129.03 (printed), which is stronger evidence and is used" in told.why
 
 
-def test_what_agrees_is_no_conflict_and_neither_is_what_people_say_of_other_drivers() -> None:
+def test_what_agrees_is_not_a_conflict_and_neither_is_what_people_say_of_other_drivers() -> None:
     same = MISMATCH.replace("550.54.15", "535.129.03")
     assert read(SMI, same).not_seen == ()
     assert read(SMI, "before the update I had driver 470.86 and it worked").not_seen == ()
@@ -72,7 +72,7 @@ def given(facts: Facts, **texts: str) -> Facts:
     return load_texts({**snapshot, **{f"{name}.txt": text.encode() for name, text in texts.items()}}, MATRIX)
 
 
-def test_what_was_measured_is_taken_before_what_was_pasted_and_the_conflict_is_told() -> None:
+def test_what_was_measured_is_taken_before_what_was_pasted_and_the_conflict_is_reported() -> None:
     facts = given(on("580.95.05", 13000), smi=SMI)
     assert facts.find("nvidia-driver") == on("580.95.05", 13000).find("nvidia-driver")
     told = {one.what: one.why for one in facts.not_seen}
@@ -83,7 +83,7 @@ def test_what_was_measured_is_taken_before_what_was_pasted_and_the_conflict_is_t
     assert [one.id for one in report(facts).findings] == [one.id for one in report(on("580.95.05", 13000)).findings]
 
 
-def test_what_the_snapshot_agrees_with_or_could_not_see_is_no_conflict() -> None:
+def test_what_the_snapshot_agrees_with_or_could_not_see_is_not_a_conflict() -> None:
     assert given(on("535.129.03", 12020), smi=SMI).not_seen == ()
     blind = merged(
         healthy(), replace(nvml(), status=Status.UNKNOWN, instances=(), reason="no time"), driver("535.129.03")

@@ -1,4 +1,4 @@
-"""The words of the C library in other languages are read as the English ones are."""
+"""The C library's messages in other languages are read like the English ones."""
 
 from __future__ import annotations
 

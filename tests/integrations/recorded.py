@@ -9,7 +9,7 @@ HOSTS = Path(__file__).resolve().parents[1] / "hosts"
 
 
 def record(machine: str, folder: Path) -> Path:
-    """Write the facts of a recorded machine into a folder and give the file."""
+    """Write the facts of a recorded machine into a folder and return the file."""
     facts = json.loads((HOSTS / f"{machine}.json").read_text("utf-8"))["facts"]
     path = folder / f"{machine}.json"
     path.write_text(json.dumps(facts), "utf-8")

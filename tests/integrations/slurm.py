@@ -1,4 +1,4 @@
-"""A Slurm of two nodes on this machine, loopback alone, with our hooks and recorded machines for them to judge."""
+"""A Slurm of two nodes on this machine, loopback only, with our hooks and recorded machines for them to judge."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ set -- --no-bench --from "{folder}/$mode.$node.json"
 
 @contextmanager
 def running(machine: str) -> Iterator[Cluster]:
-    """Return a cluster all of whose nodes see this recorded machine; a test is skipped where Slurm is not here."""
+    """Return a cluster whose nodes all see this recorded machine; skip the test where Slurm is not installed."""
     if lacking := missing():
         pytest.skip(lacking)
     folder = Path(tempfile.mkdtemp(prefix="gpustack-slurm-"))
@@ -72,7 +72,7 @@ def running(machine: str) -> Iterator[Cluster]:
 
 
 def missing() -> str | None:
-    """Say what this machine lacks for a Slurm of its own; None if nothing is missing."""
+    """Return what this machine lacks for a Slurm of its own; None if nothing is missing."""
     absent = [one for one in PROGRAMS if not shutil.which(one, path=path())]
     if absent:
         return f"not installed here: {', '.join(absent)} (Debian: slurmctld slurmd slurm-client munge)"
@@ -80,13 +80,13 @@ def missing() -> str | None:
 
 
 def path() -> str:
-    """Return where Slurm's programs lie."""
+    """Return where Slurm's programs are installed."""
     return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass
 class Cluster:
-    """The running cluster: what each node is sick of is a file for each hook and node."""
+    """The running cluster: the fault of each node is a file for each hook and node."""
 
     folder: Path
     said: list[str] = field(default_factory=list)
@@ -114,7 +114,7 @@ class Cluster:
             self._daemon("slurmd", *configured, "-N", node)
 
     def stop(self) -> None:
-        """End what was started, the last first."""
+        """End what was started, in reverse order."""
         for daemon in reversed(self.daemons):
             daemon.terminate()
             if ended(daemon, 10) is None:
@@ -130,7 +130,7 @@ class Cluster:
         self.said.append(f"# {', '.join(nodes)}: {', '.join(modes)} now sees tests/hosts/{machine}.json")
 
     def run(self, *command: str) -> str:
-        """Run one of Slurm's commands and give what it says."""
+        """Run one of Slurm's commands and return its output."""
         done = subprocess.run(
             command,
             env={"PATH": path(), "SLURM_CONF": f"{self.folder}/slurm.conf"},
@@ -143,18 +143,18 @@ class Cluster:
         return (done.stdout + done.stderr).strip()
 
     def tell(self, *command: str) -> str:
-        """Run a command and keep it, with its answer, for the evidence."""
+        """Run a command and keep it, with its output, for the evidence."""
         answer = self.run(*command)
         self.said.append(f"$ {' '.join(command)}\n{answer}".rstrip())
         return answer
 
     def node(self, name: str) -> tuple[str, str]:
-        """Return the state of a node (with a star while it does not answer) and the reason that stands there."""
+        """Return the state of a node (with a star while it does not respond) and the recorded reason."""
         state, _, reason = self.run("sinfo", "--noheader", "--nodes", name, "--format", "%T|%E").partition("|")
         return state, reason
 
     def until(self, what: Callable[[], bool], seconds: float = 45) -> bool:
-        """Wait until something holds, and tell whether it came to hold."""
+        """Wait for a condition, and return whether it was met."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if what():
@@ -184,7 +184,7 @@ class Cluster:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on now."""
+    """Return ports that are free now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:

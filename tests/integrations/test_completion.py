@@ -80,7 +80,7 @@ def test_zsh_completes_what_was_typed(environ: dict[str, str]) -> None:
 
 
 def until(terminal: int, wanted: str, seconds: float = 30) -> str:
-    """Return what a terminal shows until the wanted text is in it, or the time is over."""
+    """Return what a terminal shows until it contains the wanted text, or the time is up."""
     said, end = "", time.monotonic() + seconds
     while wanted not in said and time.monotonic() < end:
         if select.select([terminal], [], [], 0.2)[0]:

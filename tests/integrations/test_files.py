@@ -46,7 +46,7 @@ def tool(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def checker(name: str, *arguments: str | Path) -> tuple[int, str]:
-    """Return how a checker that is written in Python ends in this process, where it is imported once."""
+    """Return the exit code of a checker written in Python, run in this process, where it is imported once."""
     (found,) = entry_points(group="console_scripts", name=name)
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said), catch_warnings():
@@ -161,7 +161,7 @@ def test_systemd_calls_the_service_little_exposed() -> None:
 
 
 def test_the_service_may_do_what_the_check_needs() -> None:
-    """What a stricter unit would take away: the GPUs, the kernel's log and modules, the processes, the textfile."""
+    """What a stricter unit would block: the GPUs, the kernel's log and modules, the processes, the textfile."""
     unit = (INTEGRATIONS / "systemd/gpustack-textfile.service").read_text("utf-8")
     held = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line and line[0] != "#")
     blind = ("PrivateDevices", "PrivateUsers", "ProtectKernelLogs", "ProtectKernelModules", "ProtectProc", "ProcSubset")
@@ -207,12 +207,12 @@ def test_the_detectors_monitor_is_one_that_it_takes() -> None:
 
 
 def seconds(text: str) -> int:
-    """Return a duration of Go in seconds."""
+    """Return a Go duration in seconds."""
     return int(text[:-1]) * {"s": 1, "m": 60}[text[-1]]
 
 
 @pytest.mark.parametrize("manifest", [one for one in MANIFESTS if "fleet" not in one.stem], ids=lambda path: path.stem)
-def test_every_manifest_wants_a_gpu_by_a_policy_of_its_own(manifest: Path) -> None:
+def test_every_manifest_requires_a_gpu_by_a_policy_of_its_own(manifest: Path) -> None:
     (held,) = [one for one in yaml.safe_load_all(manifest.read_text("utf-8")) if "data" in one]
     assert policy.read(held["data"]["gpustack.toml"]).policy.gpus
     others = [one.read_text("utf-8") for one in MANIFESTS if one != manifest]

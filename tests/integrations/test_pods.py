@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 FOLDER = Path(__file__).resolve().parents[2] / "integrations/kubernetes"
-MANIFESTS = sorted(one for one in FOLDER.glob("*.yaml") if one.stem != "fleet")  # which has roles and no pod
-# What each manifest takes beyond the standard; its own head says why.
+MANIFESTS = sorted(one for one in FOLDER.glob("*.yaml") if one.stem != "fleet")  # which has roles but no pod
+# What each manifest takes beyond the standard; a comment at its top says why.
 EXCEPTIONS = {
     "daemonset": {"volume textfile is a hostPath"},
     "fleet-gate": {"a token of the service account is mounted"},
@@ -38,7 +38,7 @@ SECCOMP = ("RuntimeDefault", "Localhost")
 
 
 def pod(manifest: Path) -> Any:  # noqa: ANN401 - YAML has no type
-    """Return the pod of a manifest, wherever it is in it."""
+    """Return the pod of a manifest, at whatever depth it is defined."""
     first = next(yaml.safe_load_all(manifest.read_text("utf-8")))
     spec = first["spec"]
     for key in ("jobTemplate", "template"):
@@ -47,7 +47,7 @@ def pod(manifest: Path) -> Any:  # noqa: ANN401 - YAML has no type
 
 
 def breaches(spec: Any) -> Iterator[str]:  # noqa: ANN401 - YAML has no type
-    """Yield what a pod has or lacks against the standard, and against what we ask of it beyond."""
+    """Yield where a pod breaks the standard, or our own requirements beyond it."""
     whole = spec.get("securityContext", {})
     yield from (f"{name} is set" for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name))
     if spec.get("automountServiceAccountToken") is not False:
@@ -64,7 +64,7 @@ def breaches(spec: Any) -> Iterator[str]:  # noqa: ANN401 - YAML has no type
 
 
 def container_breaches(one: Any, own: Any, joined: Any) -> Iterator[str]:  # noqa: ANN401 - YAML has no type
-    """Yield what one container has or lacks; what the pod says holds where the container says nothing."""
+    """Yield where one container breaks them; the pod's setting applies where the container has none."""
     if joined.get("runAsNonRoot") is not True or joined.get("runAsUser") == 0:
         yield "runs as root"
     if joined.get("seccompProfile", {}).get("type") not in SECCOMP:
@@ -125,7 +125,7 @@ def test_each_field_that_is_taken_away_is_missed(manifest: Path) -> None:
 
 
 def grow(name: str, value: object) -> Callable[[Any], None]:
-    """Return a function that gives a pod, or its first container, a field."""
+    """Return a function that sets a field of a pod, or of its first container."""
 
     def change(spec: Any) -> None:  # noqa: ANN401 - YAML has no type
         where = spec if name.startswith("host") else spec["containers"][0]["securityContext"]

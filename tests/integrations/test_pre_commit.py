@@ -1,4 +1,4 @@
-"""The pre-commit hook, fetched and run by pre-commit itself, in a project that has a Python of its own."""
+"""The pre-commit hook, fetched and run by pre-commit itself, in a project that has its own Python."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def which(name: str) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a project with a virtual environment that holds one distribution, and the hook of a repository of ours."""
+    """Return a project with a virtual environment that has one distribution, and the hook from a repository of ours."""
     ours, theirs = tmp_path / "gpustack", tmp_path / "project"
     ours.mkdir()
     shutil.copy(REPO / ".pre-commit-hooks.yaml", ours)
@@ -73,7 +73,7 @@ def commit(project: Path, policy: str, *args: str, **environ: str) -> subprocess
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "active"])
-def test_pre_commit_holds_the_projects_python_against_a_changed_policy(project: Path, *, named: bool) -> None:
+def test_pre_commit_checks_the_projects_python_against_a_changed_policy(project: Path, *, named: bool) -> None:
     given = ("--gpus", "0", *(("--python", ".venv") if named else ()))
     active = {} if named else {"VIRTUAL_ENV": str(project / ".venv")}
     done = commit(project, OURS, *given, **active)

@@ -1,4 +1,4 @@
-"""The pytest plugin in a pytest of its own: it skips, it fails with the diagnosis, and it looks only when it must."""
+"""The pytest plugin in a pytest of its own: it skips, it fails with the diagnosis, and it probes only when needed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_{number}():
 
 
 def run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest with our plugin alone, from an empty folder."""
+    """Run pytest with our plugin only, from an empty folder."""
     command = [sys.executable, "-m", "pytest", "-p", "gpustack.pytest_plugin", "-p", "no:cacheprovider", "-rs", "-v"]
     return subprocess.run(
         [*command, "-c", os.devnull, "--rootdir", str(folder), *arguments],
@@ -44,12 +44,12 @@ def run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedPr
 
 
 def asking(*needs: str) -> str:
-    """Return a file with a test for each of what is needed."""
+    """Return a file with a test for each requirement."""
     return "".join(NEEDS.format(needs=one, number=number) for number, one in enumerate(needs))
 
 
 def needing(machine: str, folder: Path, *needs: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run a test for each of what is needed on a recorded machine."""
+    """Run a test for each requirement on a recorded machine."""
     test = folder / "test_needs.py"
     test.write_text(asking(*needs), "utf-8")
     return run(folder, str(test), "--gpustack-from", str(record(machine, folder)), *options)
@@ -100,7 +100,7 @@ def test_a_test_is_skipped_with_the_cause_where_it_does_not(
         assert re.search(f"gpustack: {reason}", said[str(number)]), done.stdout
 
 
-def test_what_could_not_be_looked_at_is_not_said_to_be_missing(tmp_path: Path) -> None:
+def test_what_could_not_be_checked_is_not_said_to_be_missing(tmp_path: Path) -> None:
     facts = json.loads(record("healthy-h200", tmp_path).read_text("utf-8"))
     torch = next(one for one in facts["components"] if one["id"] == "pytorch")
     torch.update(status="failed", reason="KeyError: 'x'", instances=[], version=None, build=None, path=None, facts={})
@@ -111,7 +111,7 @@ def test_what_could_not_be_looked_at_is_not_said_to_be_missing(tmp_path: Path) -
     assert "pytorch could not be examined: KeyError: 'x'" in " ".join(done.stdout.split())
 
 
-def test_fail_gives_the_diagnosis_and_what_to_type(tmp_path: Path) -> None:
+def test_fail_gives_the_diagnosis_and_the_commands(tmp_path: Path) -> None:
     done = needing("cpu-only-torch", tmp_path, "'pytorch'", options=("--gpustack=fail",))
     assert done.returncode == 1
     assert "Fix: " in done.stdout
@@ -142,7 +142,7 @@ def test_a_name_that_nothing_has_is_an_error_and_leaves_no_test_out(machine: str
     assert set(re.findall(r"did you mean ([\w-]+)", said)) == {"pytorch", "onnxruntime"}
 
 
-def test_the_machine_is_looked_at_once_and_only_for_marked_tests(tmp_path: Path) -> None:
+def test_the_machine_is_probed_once_and_only_for_marked_tests(tmp_path: Path) -> None:
     counted = tmp_path / "counted"
     (tmp_path / "conftest.py").write_text(
         "import sys\n"

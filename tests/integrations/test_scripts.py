@@ -23,7 +23,7 @@ from tests.integrations.recorded import record
 REPO = Path(__file__).resolve().parents[2]
 INTEGRATIONS = REPO / "integrations"
 FIT, BAD_HOST, BAD_ENVIRONMENT = "healthy-h200", "gpu-fell-off-bus", "sm120-old-torch"
-NO_GPU = "no-gpu"  # fit, but for a policy that wants a GPU
+NO_GPU = "no-gpu"  # fit, except under a policy that requires a GPU
 POLICY = INTEGRATIONS / "gpustack.toml"
 CLASSES = [
     (FIT, "ok", 0),
@@ -36,7 +36,7 @@ Machine = Callable[[str], dict[str, str]]
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """Return a function that puts a gpustack on PATH which sees a recorded machine and gives the environment for it."""
+    """Return a function that puts a gpustack on PATH which sees a recorded machine, and returns its environment."""
 
     def be(name: str) -> dict[str, str]:
         folder = tmp_path / "bin"
@@ -66,7 +66,7 @@ def mounted(manifest: str, pod: Any, folder: Path) -> Path:  # noqa: ANN401 - YA
 
 
 def at(place: Path, path: str, command: Iterable[str]) -> list[str]:
-    """Return a command with one of its paths moved to where the file is here."""
+    """Return a command with one of its paths changed to where the file is here."""
     words = list(command)
     assert any(path in word for word in words), f"{path} is not in {words}"
     return [word.replace(path, str(place)) for word in words]
@@ -86,7 +86,7 @@ def run(command: Iterable[str], environ: Mapping[str, str], seconds: float = 60)
 
 
 def action(environ: Mapping[str, str], **inputs: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
-    """Run the check of the GitHub action as a runner does, and give its outputs too."""
+    """Run the GitHub action's check as a runner does, and return its outputs too."""
     described = read("../action.yml")
     given = {name: inputs.get(name, one["default"]) for name, one in described["inputs"].items()}
     (step,) = [one for one in described["runs"]["steps"] if one.get("id") == "check"]
@@ -148,7 +148,7 @@ def test_the_github_action_says_unknown_where_the_policy_is_wrong(machine: Machi
     assert "wrong.toml:1" in done.stderr
 
 
-def test_a_machine_without_a_gpu_is_fit_only_where_none_is_wanted(machine: Machine) -> None:
+def test_a_machine_without_a_gpu_is_fit_only_where_none_is_required(machine: Machine) -> None:
     environ = machine(NO_GPU)
     plain = ("gpustack", "check", "--no-bench")
     assert run(plain, environ).returncode == 1
@@ -253,7 +253,7 @@ def test_the_daemon_set_writes_the_textfile_again_and_again(
 
 
 def replaced(path: Path, before: int | None) -> int | None:
-    """Return the file's inode once it is another than before; what it is still, after a while."""
+    """Return the file's inode once it has changed; the unchanged one after a while."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
         now = path.stat().st_ino if path.exists() else None
@@ -264,7 +264,7 @@ def replaced(path: Path, before: int | None) -> int | None:
 
 
 def families(path: Path) -> set[str]:
-    """Return the metric families of a textfile, read by Prometheus' own client."""
+    """Return the metric families of a textfile, parsed by Prometheus' own client."""
     return {family.name for family in text_string_to_metric_families(path.read_text("utf-8")) if family.samples}
 
 
@@ -295,7 +295,7 @@ def test_what_the_image_runs_when_it_is_built_installs_gpustack(tmp_path: Path) 
     (tmp_path / "usr/local/bin").mkdir(parents=True)
     (tmp_path / "opt").mkdir()
     rooted = re.sub(r"(?<![\w/.])/(opt|usr|etc)/", rf"{tmp_path}/\1/", command)
-    # What it needs is there already: README.md's first command installs that, and tests/test_command_blocks.py runs it.
+    # Its requirements are met: README.md's first command installs them, and tests/test_command_blocks.py runs it.
     environ = {**os.environ, "PIP_NO_COMPILE": "1", "PIP_NO_DEPS": "1"}
     done = subprocess.run(["/bin/sh", "-c", rooted], env=environ, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,6 @@
-"""The Slurm hooks against a real Slurm: ``pytest -m slurm tests/integrations/test_slurm.py``, as root.
+"""The Slurm hooks on a real Slurm: ``pytest -m slurm tests/integrations/test_slurm.py``, as root.
 
-``GPUSTACK_EVIDENCE=FILE`` keeps the commands and their answers.
+``GPUSTACK_EVIDENCE=FILE`` saves the commands and their output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SINFO = ("sinfo", "--Node", "--format", "%N %T %E")
 
 @pytest.fixture(scope="module", name="running")
 def _running() -> Iterator[Cluster]:
-    """Yield a cluster whose nodes are fit."""
+    """Yield a cluster whose nodes are healthy."""
     with running(FIT) as cluster:
         yield cluster
         if evidence := os.environ.get("GPUSTACK_EVIDENCE"):
@@ -32,7 +32,7 @@ def _running() -> Iterator[Cluster]:
 
 @pytest.fixture
 def cluster(running: Cluster, request: pytest.FixtureRequest) -> Cluster:
-    """Return the cluster with both nodes fit and idle."""
+    """Return the cluster with both nodes healthy and idle."""
     running.said.append(f"\n## {request.node.name.replace('_', ' ')}\n")
     running.is_(FIT, *NODES)
     running.run("scancel", "--user=root")

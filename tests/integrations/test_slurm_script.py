@@ -1,4 +1,4 @@
-"""What the Slurm hooks do without a Slurm: they drain for a proven fault alone, and end in time whatever goes wrong."""
+"""What the Slurm hooks do without a Slurm: they drain only for a proven fault, and end in time whatever goes wrong."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNREADABLE = "settings.sh is missing or cannot be read"
 ENDED = "settings.sh ended the hook with exit status"
 CUT = "settings.sh is no whole shell script; sh -n "
 NO_PROGRAM = "settings.sh names no program as gpustack"
-# What settings.sh holds instead, where {settings} is what it should hold and gpustack would find the node at fault.
+# What settings.sh contains instead, where {settings} is what it should contain and gpustack would fault the node.
 BAD_SETTINGS = {
     "empty": (b"", NO_PROGRAM),
     "cut in a quote": (b"{settings}drain_on='bad-h", CUT),
@@ -49,7 +49,7 @@ BAD_SETTINGS = {
     "no program": (b"{settings}gpustack=/nowhere/gpustack\n", NO_PROGRAM),
     "a folder for a program": (b"{settings}gpustack=/tmp\n", NO_PROGRAM),
 }
-# What gpustack does instead of answering, with the node at fault.
+# What gpustack does instead of responding, on the faulty node.
 BAD_GPUSTACK = {
     "hangs": ("exec /bin/sleep 1000", "gpustack ended with exit status 124"),
     "hangs and ignores signals": ("trap '' TERM; /bin/sleep 1000; /bin/sleep 1000", "gpustack "),
@@ -69,13 +69,13 @@ BAD_GPUSTACK = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """A copy of the hooks for one shell, which asks stand-ins for gpustack and for Slurm's scontrol."""
+    """A copy of the hooks for one shell, which calls stand-ins for gpustack and for Slurm's scontrol."""
 
     folder: Path
     settings: str
 
     def run(self, mode: str) -> subprocess.CompletedProcess[str]:
-        """Run a hook as slurmd does, with nothing in its environment."""
+        """Run a hook as slurmd does, with an empty environment."""
         return subprocess.run(
             [self.folder / f"{mode}.sh"],
             env={"SLURMD_NODENAME": "n1"},
@@ -104,7 +104,7 @@ class Hooks:
 
 
 def program(path: Path, script: str) -> Path:
-    """Write a shell script that can be run."""
+    """Write an executable shell script."""
     path.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
     path.chmod(0o755)
     return path
@@ -116,7 +116,7 @@ def answer(said: Mapping[str, str]) -> str:
 
 
 def hooks(folder: Path, gpustack: str, shell: str = "dash") -> Hooks:
-    """Return the hooks for a shell, with a limit of seconds in place of a minute."""
+    """Return the hooks for a shell, with a time limit of seconds instead of a minute."""
     found = shutil.which(shell)
     if found is None:
         pytest.skip(f"{shell} is not installed here")
@@ -235,7 +235,7 @@ def fails_open(made: Hooks, cause: str, modes: Iterable[str] = ("prolog", "epilo
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("broken", ["missing", "a folder", "a dangling link", "not readable"])
-def test_settings_that_are_no_file_drain_nothing(broken: str, shell: str, tmp_path: Path) -> None:
+def test_settings_that_are_not_a_file_drain_nothing(broken: str, shell: str, tmp_path: Path) -> None:
     made = hooks(tmp_path, f"{answer(SICK)}; exit 1", shell)
     settings = made.folder / "settings.sh"
     if broken == "not readable":

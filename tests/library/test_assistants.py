@@ -1,4 +1,4 @@
-"""What assistants may ask: four tools that read, through the protocol's own client, and nothing of who and where."""
+"""What assistants may call: four read-only tools, through the protocol's own client, without user or host names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bundle of data: used when it is whole and newer, refused with a reason otherwise, and left again."""
+"""A bundle of data: used when it is complete and newer, refused with a reason otherwise, and dropped again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROW: Mapping[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder for data of its own."""
+    """Return a data folder for this test."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return tmp_path
 
@@ -62,7 +62,7 @@ def test_a_bundle_is_used_and_left_again(place: Path) -> None:
     shipped, date = newest(), Matrix().date
     assert install(packed(place), None, Matrix()) == ("2030-01-02", 1)
     assert (newest(), Matrix().date) == ("99.1.0", "2030-01-02")
-    assert generated.has(Matrix(), "vllm")  # what it does not have is as it was
+    assert generated.has(Matrix(), "vllm")  # what it does not contain is unchanged
     install(packed(place, day="2030-02-01", row={**ROW, "version": "99.2.0"}), None, Matrix())
     assert newest() == "99.2.0"
     back()
@@ -166,7 +166,7 @@ def test_nothing_that_a_bundle_may_hold_is_slow_to_ask(place: Path) -> None:
     assert time.process_time() - began < 2
 
 
-def test_what_is_no_archive_or_not_there_is_refused(place: Path) -> None:
+def test_what_is_not_an_archive_or_not_there_is_refused(place: Path) -> None:
     (place / "text.zip").write_text("no archive")
     for path in (place / "text.zip", place / "absent.zip", place):
         with pytest.raises(InputError, match=path.name):
@@ -181,7 +181,7 @@ def test_a_pinned_bundle_is_that_very_file(place: Path) -> None:
     assert install(path, f"sha256:{digest}", Matrix())[1] == 1
 
 
-def test_what_was_damaged_after_it_was_installed_is_passed_over(place: Path) -> None:
+def test_what_was_damaged_after_it_was_installed_is_skipped(place: Path) -> None:
     install(packed(place), None, Matrix())
     (place / "data" / "gpustack" / "matrix" / "current" / "bundle.json").write_text("{")
     assert Matrix().date < "2030"

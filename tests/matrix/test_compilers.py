@@ -1,4 +1,4 @@
-"""Which compilers nvcc takes, and which Triton each torch, and which CUDA CuPy and Numba ask for."""
+"""Which compilers nvcc accepts, which Triton each torch needs, and which CUDA CuPy and Numba require."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_torch_that_no_row_states() -> None:
     assert len({one.torch for one in training.triton_pins(MATRIX)}) == len(training.triton_pins(MATRIX))
 
 
-def test_every_cuda_version_stands_once_oldest_first_and_never_takes_less() -> None:
+def test_every_cuda_version_occurs_once_oldest_first_and_never_takes_less() -> None:
     found = toolkits.compilers(MATRIX)
     assert all(old.cuda < new.cuda for old, new in pairwise(found))
     assert all(old.gcc_max <= new.gcc_max and old.clang_max <= new.clang_max for old, new in pairwise(found))

@@ -1,4 +1,4 @@
-"""cuDNN's rows: ranges without overlap, and what is known to be true of single releases."""
+"""cuDNN's rows: ranges without overlap, and well-known facts about single releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that sources dispute, or that were wrong once: what the matrix answers to the questions that showed it."""
+"""Rows that sources dispute, or that were wrong once: the matrix's answers to the questions that showed it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scanner for GPU code: made-up libraries of the layout that nvcc writes, whole and broken."""
+"""The scanner for GPU code: made-up libraries in the layout that nvcc writes, intact and broken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CODE = ((2, 75, 0x11), (2, 90, 0x100011), (1, 80, 0x2011), (2, 120, 0x1000011))
 
 
 def packed(code: tuple[tuple[int, int, int], ...]) -> bytes:
-    """Return a fat binary: each piece of code of another length, as compressed ones are."""
+    """Return a fat binary: each piece of code of a different length, like compressed ones."""
     entries = b""
     for number, (kind, architecture, flags) in enumerate(code):
         body = b"\x90" * (8 + 8 * number)
@@ -21,7 +21,7 @@ def packed(code: tuple[tuple[int, int, int], ...]) -> bytes:
 
 
 def library(fat: bytes, section: bytes = b".nv_fatbin", elsewhere: bytes = b"") -> bytes:
-    """Return a library of ELF with a section of this name, and one of another name."""
+    """Return an ELF library with a section of this name, and one of another name."""
     names = b"\0" + section + b"\0__nv_relfatbin\0.shstrtab\0"
     at = 64
     places = [(fat, 1), (elsewhere, 2 + len(section)), (names, len(names) - 10)]
@@ -43,7 +43,7 @@ def test_relocatable_code_is_left_out_as_cuobjdump_does() -> None:
     assert not list(fatbin.targets(library(packed(CODE), section=b".data_fatbin")))
 
 
-def test_what_is_no_library_or_a_broken_one_has_no_code_and_does_not_hang() -> None:
+def test_what_is_not_a_library_or_a_broken_one_has_no_code_and_does_not_hang() -> None:
     whole = library(packed(CODE))
     assert not list(fatbin.targets(b""))
     assert not list(fatbin.targets(b"MZ" + whole))

@@ -1,4 +1,4 @@
-"""A bundle of data from an address: over HTTPS, pinned, bounded; asked of a server of this machine alone."""
+"""A bundle of data from an address: over HTTPS, pinned, bounded; requested only from a server on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.matrix.__main__ import main
 OPENSSL = shutil.which("openssl")
 pytestmark = [
     pytest.mark.skipif(OPENSSL is None, reason="needs openssl, which makes the server's certificate"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # clients go in the middle
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # clients disconnect part-way
 ]
 MOST = 1 << 16
 ELSEWHERE = {
@@ -69,16 +69,16 @@ class Server(BaseHTTPRequestHandler):
             self.wfile.flush()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Quiet(ThreadingHTTPServer):
-    """Lets clients go in the middle of an answer."""
+    """Lets clients disconnect in the middle of an answer."""
 
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
 
 @pytest.fixture
 def address(home: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the address of a server that is trusted, with a folder for data of its own."""
+    """Return the address of a trusted server, with a data folder for this test."""
     monkeypatch.setenv("SSL_CERT_FILE", str(home[1]))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -137,7 +137,7 @@ def test_only_plain_addresses_of_https_are_asked(asked: str) -> None:
         ("long", InputError),
     ],
 )
-def test_what_leaves_https_never_ends_or_is_no_answer_is_refused_in_time(
+def test_what_leaves_https_never_ends_or_is_not_an_answer_is_refused_in_time(
     address: str, path: str, error: type[Exception]
 ) -> None:
     began = time.monotonic()
@@ -147,7 +147,7 @@ def test_what_leaves_https_never_ends_or_is_no_answer_is_refused_in_time(
     assert str(refused.value).isprintable()
 
 
-def test_a_server_that_nobody_vouches_for_is_not_believed(
+def test_a_server_without_a_trusted_certificate_is_not_believed(
     home: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)

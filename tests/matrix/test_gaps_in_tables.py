@@ -1,4 +1,4 @@
-"""No tick across a gap: what is drawn at random from every generated table, and from between its rows."""
+"""No pass across a gap: questions drawn at random from every generated table, and from between its rows."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ def test_a_release_works_only_with_a_python_and_a_platform_that_it_has_a_wheel_f
         if row.wheels and not wheel:
             assert answer.verdict not in WORKS, (row.version, platform, python, answer.reasons)
         denied = [one for one in answer.reasons if one.verdict is Compatibility.INCOMPATIBLE]
-        if wheel:  # what denies it all the same says more than the index does, and from where it knows
+        if wheel:  # what rules it out anyway says more than the index does, and names its source
             assert not any(one.row and one.row.table == f"generated/{name}" for one in denied), denied
             assert all(one.source for one in denied), denied
 
 
-BOARDS: dict[str, dict[str, str]] = {  # what implies a processor, beside those that are named
+BOARDS: dict[str, dict[str, str]] = {  # what implies a processor, besides those that are named
     **PLATFORMS,
     "linux-x86_64 H100": {"gpu": "H100", "machine": "x86_64"},
     "linux-aarch64 GH200": {"gpu": "GH200"},
@@ -105,9 +105,9 @@ BOARDS: dict[str, dict[str, str]] = {  # what implies a processor, beside those 
 
 
 def beside(row: generated.Release, platform: str, python: str, chance: random.Random) -> tuple[str, str, bool] | None:
-    """Return a distribution that a release requires there, a version of it near its pins, and whether it may be that.
+    """Return a distribution that a release requires there, a version of it near its pins, and whether that is allowed.
 
-    What is true is worked out by packaging from the text of METADATA.
+    The expected result is computed by packaging from the text of METADATA.
     """
     environment = {**generated.MACHINES[platform], "python_version": python.rstrip("t"), "extra": ""}
     needs: dict[str, list[Requirement]] = {}
@@ -150,7 +150,7 @@ def test_a_pair_is_judged_as_metadata_says(name: str) -> None:
             ]
 
 
-def test_what_was_withdrawn_is_never_well() -> None:
+def test_what_was_withdrawn_is_never_fine() -> None:
     withdrawn = [one for name in TABLES for one in generated.releases(MATRIX, name) if one.yanked and one.wheels]
     assert len(withdrawn) > 4
     for one in withdrawn:
@@ -163,18 +163,18 @@ def test_what_was_withdrawn_is_never_well() -> None:
     ("asked", "given", "verdict"),
     [
         ("bitsandbytes==0.41.1", {"python": "3.11"}, Compatibility.COMPATIBLE),  # a wheel for any Python
-        ("bitsandbytes==0.41.1", {"machine": "aarch64"}, Compatibility.UNKNOWN),  # which has libraries of x86-64 in it
+        ("bitsandbytes==0.41.1", {"machine": "aarch64"}, Compatibility.UNKNOWN),  # which contains x86-64 libraries
         ("onnxruntime==1.22.1", {"python": "3.9"}, Compatibility.INCOMPATIBLE),
         ("onnxruntime==1.22.1", {"python": "3.13", "machine": "aarch64"}, Compatibility.COMPATIBLE),
         ("onnxruntime-gpu==1.22.0", {"python": "3.13", "machine": "aarch64"}, Compatibility.INCOMPATIBLE),
         ("jax==0.7.0", {"python": "3.12", "os": "windows"}, Compatibility.COMPATIBLE),  # on the CPU
         ("jax==0.7.0", {"gpu": "H100", "os": "windows"}, Compatibility.INCOMPATIBLE),
-        ("jaxlib==0.4.26", {"python": "3.10", "machine": "aarch64"}, Compatibility.COMPATIBLE),  # no plugin is there
+        ("jaxlib==0.4.26", {"python": "3.10", "machine": "aarch64"}, Compatibility.COMPATIBLE),  # no plugin there
         ("torchvision==0.21.0", {"python": "3.13", "os": "windows"}, Compatibility.COMPATIBLE),
         ("torchaudio==2.5.1", {"python": "3.13"}, Compatibility.INCOMPATIBLE),
         ("triton==3.2.0", {"os": "windows"}, Compatibility.INCOMPATIBLE),
         ("flash-attn==2.7.3", {"python": "3.8"}, Compatibility.INCOMPATIBLE),
-        ("vllm==0.1.0", {"python": "3.10"}, Compatibility.LIMITED),  # a source archive alone, which nvcc compiles
+        ("vllm==0.1.0", {"python": "3.10"}, Compatibility.LIMITED),  # only a source archive, which nvcc compiles
     ],
 )
 def test_each_distribution_is_judged_by_its_own_wheels(

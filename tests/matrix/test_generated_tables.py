@@ -1,4 +1,4 @@
-"""Generated tables: made the same from the same index, complete, and what the matrix answers with."""
+"""Generated tables: made identically from the same index, complete, and the matrix's answers from them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ else:
     import tomli as tomllib
 
 MATRIX = Matrix()
-pytestmark = [  # pip's own: it leaves files open, and older ones use what Python deprecates
+pytestmark = [  # pip's own: it leaves files open, and older ones use deprecated Python features
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
@@ -53,7 +53,7 @@ SOURCES = (*(f"demo-{one}.tar.gz" for one in OLD), "demo-1.0.0.tar.gz")
 
 
 def indexed(folder: Path) -> Path:
-    """Return a folder that pip takes for an index: one distribution, whose page says which file was withdrawn."""
+    """Return a folder that pip treats as an index: one distribution, whose page says which file was withdrawn."""
     page = folder / "demo"
     page.mkdir(parents=True)
     links = []
@@ -78,7 +78,7 @@ def indexed(folder: Path) -> Path:
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a table that was made of a recorded index, through pip's own settings."""
+    """Return the folder of a table made from a recorded index, through pip's own settings."""
     monkeypatch.setenv("PIP_INDEX_URL", indexed(tmp_path / "index").as_uri())
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     known = 'since = "2022-01-01"\nunread = "too many"\nelsewhere = [{ name = "apex", why = "built" }]\n'
@@ -144,7 +144,7 @@ def test_a_run_asks_no_more_than_it_may_and_the_next_goes_on(made: Path, capsys:
     assert run(made, "coverage") == 0
     assert "METADATA of 2 not read: later" in capsys.readouterr().out
     shutil.rmtree(made / "cache")
-    assert run(made, "demo", "--most", "3") == 0  # what an older table has is not asked for again
+    assert run(made, "demo", "--most", "3") == 0  # what an older table has is not requested again
     assert (made / "generated" / "demo.toml").read_text("utf-8") == whole
 
 
@@ -211,7 +211,7 @@ def test_pre_releases_count_where_there_is_nothing_else_to_install(made: Path) -
 
 
 def listed(folder: Path, files: Mapping[str, tuple[str, bool]]) -> None:
-    """Keep a list of files as an index answers it, with the times of their upload and what was withdrawn."""
+    """Store a list of files as an index returns it, with their upload times and which were withdrawn."""
     said = [
         {"filename": name, "url": name, "hashes": {}, "upload-time": time, "yanked": yanked}
         for name, (time, yanked) in files.items()
@@ -322,7 +322,7 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("xformers==0.0.30",), {"glibc": "2.28"}, WORKS),
         (("tensorflow-gpu==2.10.0",), {"python": "3.8", "machine": "aarch64"}, FAILS),
         (("tensorflow==2.10.0",), {"python": "3.8", "machine": "aarch64"}, WORKS),
-        (("flash-attn-4==4.0.0b36",), {"python": "3.12"}, WORKS),  # it has pre-releases alone
+        (("flash-attn-4==4.0.0b36",), {"python": "3.12"}, WORKS),  # it has only pre-releases
         (("tensorrt-llm==1.2.1",), {"python": "3.12t"}, UNKNOWN),  # a source archive: does it build without the GIL?
         (("keras==3.15.1",), {"python": "3.10"}, FAILS),
         (("cuda-python==13.4.4", "cuda-bindings==13.3.0"), {}, FAILS),
@@ -332,12 +332,12 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("cupy-cuda12x==13.4.0",), {"python": "3.13", "machine": "aarch64"}, WORKS),
         (("bitsandbytes==0.46.0",), {"python": "3.8"}, FAILS),
         (("bitsandbytes==0.45.5",), {"machine": "aarch64"}, FAILS),
-        (("flash-attn==2.7.3",), {"python": "3.8"}, FAILS),  # a source archive alone, but it says for which Pythons
+        (("flash-attn==2.7.3",), {"python": "3.8"}, FAILS),  # only a source archive, but it names its Pythons
         (("flash-attn==2.7.3",), {"python": "3.12"}, WORKS),
         (("tensorflow==2.16.0",), {"python": "3.12"}, UNKNOWN),  # the index has 2.16.1 and 2.16.2, and no 2.16.0
         (("sglang==0.5.23", "torch==2.13.0"), {}, FAILS),
         (("vllm==0.2.1",), {"python": "3.10"}, Compatibility.LIMITED),  # withdrawn
-        (("torch==2.11.0", "cuda==13.1"), {}, WORKS),  # a toolkit beside it, and not the wheel cuda-toolkit
+        (("torch==2.11.0", "cuda==13.1"), {}, WORKS),  # a toolkit beside it, but not the wheel cuda-toolkit
         (("cudnn==9.10.2",), {"gpu": "H100"}, WORKS),  # on the index as 9.10.2.21
         (("cudnn==9.10",), {"gpu": "H100"}, WORKS),
         (("cudnn==9.10.9",), {"gpu": "H100"}, UNKNOWN),  # between two releases
@@ -346,12 +346,12 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("cuda-bindings==12.9.4",), {"python": "3.14", "os": "windows"}, WORKS),
         (("cuda-bindings==12.9.4",), {"python": "3.8"}, FAILS),
         (("torch==2.12.1", "nvidia-cudnn-cu13==9.20.0.48"), {}, WORKS),
-        (("torch==2.12.1", "nvidia-cudnn-cu13==9.20.1"), {}, Compatibility.LIMITED),  # pip refuses it, the loader not
+        (("torch==2.12.1", "nvidia-cudnn-cu13==9.20.1"), {}, Compatibility.LIMITED),  # pip refuses, the loader does not
         (("torch==2.8.0", "nvidia-nccl-cu12==2.26.0"), {}, UNKNOWN),  # older than what it was built with
         (("nvidia-cudnn-cu12==9.23.2.1",), {"machine": "aarch64"}, WORKS),
-        (("nvidia-cudnn-cu12==8.9.2.26",), {"machine": "aarch64"}, FAILS),  # its wheels were of x86-64 alone
-        (("nvidia-cudnn-cu12==8.9.5.29",), {"python": "3.12"}, FAILS),  # a wheel for Windows alone
-        (("nvidia-cudnn-cu12==9.0.0.312.post1",), {}, FAILS),  # for ARM alone, and a plain question is about x86-64
+        (("nvidia-cudnn-cu12==8.9.2.26",), {"machine": "aarch64"}, FAILS),  # its wheels were for x86-64 only
+        (("nvidia-cudnn-cu12==8.9.5.29",), {"python": "3.12"}, FAILS),  # only a wheel for Windows
+        (("nvidia-cudnn-cu12==9.0.0.312.post1",), {}, FAILS),  # for ARM only; the default is x86-64
         (("nvidia-nccl-cu12==2.27.3",), {"os": "windows"}, FAILS),
         (("jax==0.7.0", "jaxlib==0.7.0"), {}, WORKS),
         (("jaxlib==0.7.1", "jax==0.7.0"), {}, FAILS),
@@ -360,8 +360,8 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("jax==0.4.30", "jax-cuda12-plugin==0.4.31"), {}, FAILS),
         (("jax-cuda12-plugin==0.7.0", "jax-cuda12-pjrt==0.7.0"), {}, WORKS),
         (("jax-cuda12-plugin==0.7.0", "jax-cuda12-pjrt==0.7.1"), {}, FAILS),
-        (("torch==2.9.0",), {"os": "windows", "machine": "aarch64"}, UNKNOWN),  # nobody reads wheels for it
-        (("vllm==0.1.0", "torch==2.0.0"), {}, UNKNOWN),  # a source archive alone: nobody read what it requires
+        (("torch==2.9.0",), {"os": "windows", "machine": "aarch64"}, UNKNOWN),  # the table does not cover its wheels
+        (("vllm==0.1.0", "torch==2.0.0"), {}, UNKNOWN),  # only a source archive: its requirements were not read
     ],
 )
 def test_what_the_index_says_is_what_the_matrix_answers(

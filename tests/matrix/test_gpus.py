@@ -1,4 +1,4 @@
-"""A GPU's name, as a tool or a person writes it, tells its compute capability, or nothing if it does not."""
+"""A GPU's name, as a tool or a person writes it, yields its compute capability, or nothing if it is ambiguous."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_name_tells_the_compute_capability(capability: str, name: str) -> None
 
 
 @pytest.mark.parametrize("name", UNSURE)
-def test_a_name_that_several_kinds_share_or_nobody_knows_tells_nothing(name: str) -> None:
+def test_a_name_that_several_kinds_share_or_that_is_unknown_tells_nothing(name: str) -> None:
     assert gpus.capability_of(MATRIX, name) is None
     assert gpus.class_of(MATRIX, name) is None
 
@@ -104,7 +104,7 @@ def test_a_name_tells_what_the_gpu_is_made_for(name: str, kind: str) -> None:
     assert gpus.class_of(MATRIX, name) == kind
 
 
-def test_every_name_stands_once_and_finds_its_own_row() -> None:
+def test_every_name_occurs_once_and_finds_its_own_row() -> None:
     lines = gpus.product_lines(MATRIX)
     keys = [key for one in lines for key in one.keys]
     assert len(keys) == len(set(keys)) == sum(len(one.names) for one in lines)

@@ -1,4 +1,4 @@
-"""JAX's rows: releases and builds in order, and what is known to be true of single ones."""
+"""JAX's rows: releases and builds in order, and well-known facts about single ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_build_asks_for_no_older_driver_than_its_cuda_family() -> None:
                 assert build.driver.branch >= MATRIX.families[cuda].linux.branch
 
 
-def test_the_cudnn_that_a_build_wants_is_one_that_there_is() -> None:
+def test_the_cudnn_that_a_build_requires_is_one_that_there_is() -> None:
     for release in frameworks.jax_releases(MATRIX):
         for cuda in release.cuda:
             build = frameworks.jax_build(MATRIX, release.version, cuda)
@@ -59,8 +59,8 @@ def test_cuda_13_begins_with_0_7_2_and_cuda_11_ends_before_0_4_26() -> None:
     assert frameworks.jax_build(MATRIX, "0.5.0", 13) is None
 
 
-def test_a_version_that_nobody_read_is_not_guessed() -> None:
-    """0.10.2 has code for sm_101, which 0.10.0 has not: a release between two rows is neither of them."""
+def test_a_version_that_was_not_read_is_not_guessed() -> None:
+    """0.10.2 has code for sm_101, which 0.10.0 lacks: a release between two rows is like neither of them."""
     assert frameworks.jax_of(MATRIX, "0.4.37") is None
     assert frameworks.jax_build(MATRIX, "0.4.37", 12) is None
     assert frameworks.jax_of(MATRIX, "99.0") is None

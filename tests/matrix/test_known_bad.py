@@ -1,4 +1,4 @@
-"""A machine has the known-bad combinations that its versions and GPUs are, and no others."""
+"""A machine has the known-bad combinations that match its versions and GPUs, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows on CUDA's libraries: names, wheels, toolkits, and how a library says its version."""
+"""The rows on CUDA's libraries: names, wheels, toolkits, and how a library reports its version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpustack.matrix.subjects.ranges import is_version, numbers
 MATRIX = Matrix()
 
 
-def test_a_name_stands_once_and_its_wheels_are_for_its_majors() -> None:
+def test_a_name_occurs_once_and_its_wheels_are_for_its_majors() -> None:
     names = [one.soname for one in libraries.sonames(MATRIX)]
     assert len(set(names)) == len(names)
     for one in libraries.sonames(MATRIX):
@@ -61,6 +61,6 @@ def test_toolkits_go_from_old_to_new_and_their_parts_never_back() -> None:
             assert numbers(old.parts[part]) <= numbers(new.parts[part]), (new.toolkit, part)
 
 
-def test_each_library_is_asked_for_its_version_in_one_way() -> None:
+def test_each_library_is_queried_for_its_version_in_one_way() -> None:
     names = [line["library"] for line in MATRIX.table("libraries")["queries"]]
     assert len(set(names)) == len(names)

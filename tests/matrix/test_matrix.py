@@ -1,4 +1,4 @@
-"""Every row of the compatibility matrix is asked: versions, ranges, source and date."""
+"""Every row of the compatibility matrix is checked: versions, ranges, source and date."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_date_is_that_of_the_youngest_row() -> None:
     assert max([*made, *(str(row["checked"]) for name in TABLES for _, row in lines(name))]) == MATRIX.date
 
 
-def test_no_key_stands_twice() -> None:
+def test_no_key_occurs_twice() -> None:
     for name, part, key in [
         ("arch", "arch", "cc"),
         ("arch", "limits", "cc"),
@@ -263,5 +263,5 @@ def test_what_was_made_of_a_table_is_read_as_long_as_the_table_is_as_it_was(tmp_
     (tmp_path / MADE).mkdir()
     made_of(tmp_path, "some", table.read_bytes()).write_text('{"said": "made of the first"}')
     assert Matrix(folder=tmp_path).table("some") == {"said": "made of the first"}
-    table.write_text('said = "other"\n')  # as long as before, and maybe of the same moment
+    table.write_text('said = "other"\n')  # as long as before, and perhaps with the same timestamp
     assert Matrix(folder=tmp_path).table("some") == {"said": "other"}

@@ -1,4 +1,4 @@
-"""What is read in other primary sources than the package index: pci.ids, and the header of nvcc."""
+"""What is read from primary sources other than the package index: pci.ids, and nvcc's header."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ RANGES = [
 ]
 
 
-def test_devices_of_one_architecture_are_joined_and_what_is_no_gpu_parts_them() -> None:
+def test_devices_of_one_architecture_are_joined_and_what_is_not_a_gpu_parts_them() -> None:
     assert list(pci.ranges(PCI_IDS)) == RANGES
 
 
 def test_the_same_pci_ids_gives_the_same_bytes_and_no_other_file_gives_any(tmp_path: Path) -> None:
     source, made = tmp_path / "pci.ids", tmp_path / "measured" / "pci.toml"
     source.write_text(PCI_IDS, "utf-8")
-    for day in ("2026-11-23", "2026-12-01"):  # a day alone is no change
+    for day in ("2026-11-23", "2026-12-01"):  # a new date alone is not a change
         assert main(["pci", str(source), "--folder", str(tmp_path), "--date", day]) == 0
         assert made.read_text("utf-8") == pci.table(PCI_IDS, "2026-11-23")
     made.write_text(made.read_text("utf-8").replace("0x2208", "0x2fff"), "utf-8")
@@ -105,7 +105,7 @@ def test_the_condition_counts_and_not_the_message_beside_it() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::DeprecationWarning")
-def test_rows_of_host_compilers_are_held_against_the_header_in_a_wheel(
+def test_rows_of_host_compilers_are_checked_against_the_header_in_a_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "index" / "nvidia-cuda-nvcc-cu12"

@@ -1,4 +1,4 @@
-"""Every message that is known can be looked for, and leads to a finding that exists."""
+"""Every known message can be looked up, and leads to a finding that exists."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ROW = {"kind": "x", "has": "x", "match": "x", "says": "x", "source": "x", "check
 
 
 def components(row: Pattern, implied: Implied) -> list[str]:
-    """Return the components that a fact may be of: those that the expression lists, where a message names it."""
+    """Return the components that a fact may belong to: those that the expression lists, where a message names it."""
     named = GROUP.fullmatch(implied.component)
     listed = re.search(rf"\(\?P<{named[1]}>([\w|]+)\)", row.match) if named else None
     return [SPELLED[named[2]](one) for one in listed[1].split("|")] if named and listed else [implied.component]
 
 
 def wrong(row: Pattern, implied: Implied) -> str | None:
-    """Return what is wrong with a fact that a row implies: its name, its type, or what it asks to be filled in."""
+    """Return what is wrong with a fact that a row implies: its name, its type, or the values to be filled in."""
     captured = {*row.compiled().groupindex, *row.values}
     asked = {
         name

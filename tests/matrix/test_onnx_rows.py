@@ -36,7 +36,7 @@ def test_a_version_belongs_to_its_minor() -> None:
     assert frameworks.onnx_runtime_of(MATRIX, "nightly") is None
 
 
-def test_each_technique_is_of_a_known_server_and_stands_once() -> None:
+def test_each_technique_is_of_a_known_server_and_occurs_once() -> None:
     rows = serving.techniques(MATRIX)
     assert {one.component for one in rows} == {"vllm", "sglang", "tensorrt-llm", "tgi"}
     assert len({(one.component, one.name) for one in rows}) == len(rows)

@@ -1,4 +1,4 @@
-"""What the matrix answers on platforms other than Linux x86-64 with a common card: Windows, ARM, Jetson, ROCm."""
+"""The matrix's answers on platforms other than Linux x86-64 with a common card: Windows, ARM, Jetson, ROCm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNKNOWN = Compatibility.UNKNOWN
         ("torch==2.8.0+cu126", {"os": "windows", "gpu": "RTX 5090"}, FAILS),
         ("torch==2.6.0+cu124", {"os": "windows", "gpu": "RTX 5090"}, FAILS),
         ("torch==2.6.0+cu126", {"os": "windows", "gpu": "RTX 4090"}, WORKS),
-        ("torch==2.5.1+cu124", {"os": "windows", "gpu": "RTX 4090"}, UNKNOWN),  # nobody read its list of code
+        ("torch==2.5.1+cu124", {"os": "windows", "gpu": "RTX 4090"}, UNKNOWN),  # its list of architectures was not read
         ("torch==2.9.0+rocm6.4", {"gpu": "gfx1201"}, WORKS),
         ("torch==2.9.0+rocm6.4", {"gpu": "gfx1150"}, FAILS),
         ("torch==2.7.1+rocm6.3", {"gpu": "gfx1102"}, WORKS),
@@ -37,7 +37,7 @@ UNKNOWN = Compatibility.UNKNOWN
         ("torch==2.11.0+rocm7.2", {"gpu": "gfx1151"}, WORKS),
         ("rocm==6.4.1", {"gpu": "gfx1201"}, WORKS),
         ("rocm==6.4.0", {"gpu": "gfx1201"}, UNKNOWN),
-        ("torch==2.9.1", {"gpu": "GB10"}, FAILS),  # on ARM the index had a build for the CPU alone until 2.11
+        ("torch==2.9.1", {"gpu": "GB10"}, FAILS),  # for ARM the index had only a CPU build until 2.11
         ("torch==2.12.0", {"gpu": "GB10"}, WORKS),
         ("torch==2.12.0", {"gpu": "GB300"}, WORKS),
         ("torch==2.12.0", {"gpu": "GH200"}, WORKS),
@@ -93,7 +93,7 @@ def test_a_jetson_says_from_which_jetpack_on_it_runs_what_the_index_serves() -> 
     ],
 )
 def test_a_jetson_is_answered_with_what_nvidia_builds_for_its_jetpack(asked: str, first: str) -> None:
-    """What the package index has for ARM computes on the CPU there, or is built for servers."""
+    """The package index's ARM wheels compute on the CPU there, or are built for servers."""
     answer = answering.why([asked], Given(), None, MATRIX)
     assert answer.verdict is FAILS
     assert "aarch64" in answer.meant

@@ -1,4 +1,4 @@
-"""A range of versions holds exactly what its text says, whether a component's versions are PEP 440 or not."""
+"""A range of versions contains exactly what its text says, whether a component's versions are PEP 440 or not."""
 
 from __future__ import annotations
 
@@ -104,13 +104,13 @@ def test_a_range_holds_a_version(text: str, version: str, *, held: bool) -> None
 
 
 @pytest.mark.parametrize("version", ["9" * 5000, "9" * 5000 + ".1", "²", "٣.٤", "2.8.0+" + "9" * 5000])
-def test_a_number_without_an_end_is_no_version(version: str) -> None:
+def test_a_number_without_an_end_is_not_a_version(version: str) -> None:
     assert VersionRange.parse(">=1").holds(version) is version.startswith("2.8.0")
     assert not is_specifier(f"=={version}") or len(version) < 1000
 
 
 @pytest.mark.parametrize("text", ["570 and later", "~1.0", ">=", "2.0"])
-def test_what_is_no_range_is_refused(text: str) -> None:
+def test_what_is_not_a_range_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=text):
         VersionRange.parse(text)
 

@@ -1,4 +1,4 @@
-"""An AMD GPU's name gives its target; torch, ROCm and the driver go by rows; Intel's devices have platforms."""
+"""An AMD GPU's name yields its target; torch, ROCm and the driver follow rows; Intel's devices have platforms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_name_that_tells_no_target(name: str) -> None:
     assert amd_intel.gfx_of(MATRIX, name) is None
 
 
-def test_every_target_and_every_name_stands_once() -> None:
+def test_every_target_and_every_name_occurs_once() -> None:
     found = amd_intel.targets(MATRIX)
     names = [words for one in found for words in one.names]
     assert len({one.gfx for one in found}) == len({one.row.text for one in found}) == len(found)
@@ -60,7 +60,7 @@ def test_what_a_release_supports() -> None:
     assert "gfx942" in levels["supported"]
     assert "gfx906" in levels["deprecated"]
     assert {"gfx1201", "gfx1101"} <= {gfx for one in amd_intel.support_of(MATRIX, "6.4.1") for gfx in one.gfx}
-    assert amd_intel.support_of(MATRIX, "6.4.4") == ()  # nobody read its list
+    assert amd_intel.support_of(MATRIX, "6.4.4") == ()  # its list was not read
 
 
 @pytest.mark.parametrize("rocm", ["6.4.3", "7.0.1", "7.0.2", "7.1.1", "7.2.1", "7.2.4"])

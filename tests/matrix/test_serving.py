@@ -1,4 +1,4 @@
-"""Inference servers pin torch and their images hold one CUDA each; the releases of vLLM."""
+"""Inference servers pin torch and each of their images contains one CUDA; the releases of vLLM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MATRIX = Matrix()
 
 
 @pytest.mark.parametrize("component", ["sglang", "tgi", "tensorrt-llm", "triton-inference-server"])
-def test_every_release_stands_once_oldest_first(component: str) -> None:
+def test_every_release_occurs_once_oldest_first(component: str) -> None:
     found = serving.releases(MATRIX, component)
     assert found
     versions = [version_of(one.version) for one in found]
@@ -52,7 +52,7 @@ def test_what_no_row_states() -> None:
     assert serving.release_of(MATRIX, "sglang", "99.0") is None
 
 
-def test_every_release_of_vllm_stands_once_oldest_first() -> None:
+def test_every_release_of_vllm_occurs_once_oldest_first() -> None:
     found = serving.vllm_releases(MATRIX)
     versions = [version_of(one.version) for one in found]
     assert all(old and new and old < new for old, new in pairwise(versions))

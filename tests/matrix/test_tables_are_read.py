@@ -1,4 +1,4 @@
-"""What nobody reads never reaches a verdict: each table of the matrix is read by the program, or says why it is not."""
+"""Data that is never read cannot affect a verdict: the program reads each table of the matrix, or a reason is given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpustack import assets
 from gpustack.matrix import Matrix
 
 MATRIX = Matrix()
-# Shown by `gpustack matrix show` alone: table and part, with the reason.
+# Shown only by `gpustack matrix show`: table and part, with the reason.
 SHOWN = {
     ("arch", "rules"): "sentences for people; CodeArch.runs_on is the same as code",
     ("compilers", "cuda_python"): "METADATA of what is installed says it itself",

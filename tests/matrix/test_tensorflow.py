@@ -1,4 +1,4 @@
-"""TensorFlow's rows: releases in order, pins that agree with them, and what is known to be true."""
+"""TensorFlow's rows: releases in order, pins that agree with them, and well-known facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of TensorRT and NCCL: releases in order, and what is known to be true of single ones."""
+"""The rows of TensorRT and NCCL: releases in order, and well-known facts about single ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers, systems, terms and numbers of the stack: every row becomes a typed one, and each name in it is known."""
+"""Layers, systems, terms and numbers of the stack: every row has a type, and every name in it is known."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def leads() -> tuple[NumberLeads, ...]:
 
 
 def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
-    """When this fails: a new rule wants a row among the ``places`` of compat-matrix/terms.toml."""
+    """When this fails: a new rule needs a row among the ``places`` of compat-matrix/terms.toml."""
     for finding, record in by_id().items():
         place = place_of(MATRIX, finding)
         assert finding in rulebook.rules() or (place is not None and place.layer is record.layer), finding
@@ -136,14 +136,14 @@ def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
         assert place is None or place.layer is rule.layer, finding
 
 
-def test_what_findings_are_about_is_known_and_each_stands_once() -> None:
+def test_what_findings_are_about_is_known_and_each_occurs_once() -> None:
     assert {one.finding for one in places(MATRIX) if one.about and one.about not in NEEDS} == set()
     assert len({one.finding for one in places(MATRIX)}) == len(places(MATRIX))
     assert all(place_of(MATRIX, finding) for finding in (*topics.BENCH, *topics.TRACE))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.id)
-def test_numbers_have_names_and_stand_once_in_their_table(family: Family) -> None:
+def test_numbers_have_names_and_occur_once_in_their_table(family: Family) -> None:
     held = numbers(MATRIX, family)
     assert held
     assert all(one.name and one.row.source for one in held)

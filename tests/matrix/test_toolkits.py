@@ -1,4 +1,4 @@
-"""Toolkits and drivers go together as NVIDIA's tables say, on Linux and Windows, with and without compat packages."""
+"""Toolkits and drivers work together as NVIDIA's tables say, on Linux and Windows, with and without compat packages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, Dr
 MATRIX = Matrix()
 
 
-def test_every_toolkit_stands_once_oldest_first_with_a_newer_driver_for_a_newer_one() -> None:
+def test_every_toolkit_occurs_once_oldest_first_with_a_newer_driver_for_a_newer_one() -> None:
     found = toolkits.releases(MATRIX)
     assert len({one.version for one in found}) == len(found) == 75
     assert all(old.cuda <= new.cuda for old, new in pairwise(found))
@@ -70,7 +70,7 @@ def test_the_first_toolkit_of_a_target(arch: str, cuda: str) -> None:
     assert toolkits.first_for(MATRIX, parsed) == CudaVersion.parse(cuda)
 
 
-def test_a_target_that_nobody_has_has_no_first_toolkit() -> None:
+def test_a_target_that_does_not_exist_has_no_first_toolkit() -> None:
     assert toolkits.first_for(MATRIX, CodeArch("sm", ComputeCapability(7, 0), "a")) is None
     assert toolkits.first_for(MATRIX, CodeArch("sm", ComputeCapability(99, 0))) is None
 

@@ -1,4 +1,4 @@
-"""PyTorch's rows: whether they become types, agree with one another, and say what is known to be true."""
+"""PyTorch's rows: they have types, agree with one another, and state well-known facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training libraries have wheels for some torches and CUDAs, and a lowest GPU."""
+"""Training libraries have wheels for some torch and CUDA versions, and a minimum GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpustack.model.versions import ComputeCapability, CudaVersion
 MATRIX = Matrix()
 
 
-def test_every_release_stands_once_oldest_first() -> None:
+def test_every_release_occurs_once_oldest_first() -> None:
     for found in (training.flash_wheels(MATRIX), training.xformers(MATRIX), training.bitsandbytes(MATRIX)):
         versions = [version_of(one.version) for one in found]
         assert all(old and new and old < new for old, new in pairwise(versions))

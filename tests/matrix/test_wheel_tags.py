@@ -1,4 +1,4 @@
-"""Wheels by their tags: a release stands once for each processor, and a Python without the GIL takes its own wheels."""
+"""Wheels by their tags: a release has one row per processor, and a Python without the GIL gets its own wheels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _tags(package: str, version: str, machine: str = "x86_64") -> wheel_tags.Whe
     return found[0] if found else None
 
 
-def test_no_release_stands_twice_for_a_processor() -> None:
+def test_no_release_occurs_twice_for_a_processor() -> None:
     for one, other in combinations(TAGS, 2):
         if one.package == other.package and set(one.machines) & set(other.machines):
             ends = [bound.lstrip("<>=") for bound in one.versions.text.split(",")]
@@ -54,7 +54,7 @@ def test_which_python_a_release_has_a_wheel_for(package: str, version: str, pyth
 
 
 def test_they_agree_with_the_rows_of_the_releases() -> None:
-    """Two tables say for which Pythons a JAX has wheels on x86-64; PyTorch's stand with its releases alone."""
+    """Two tables list the Pythons that a JAX has x86-64 wheels for; PyTorch's list is only in its releases."""
     for one in frameworks.jax_releases(MATRIX):
         found = _tags("jaxlib", one.version)
         if found and one.pythons:

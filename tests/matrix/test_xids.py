@@ -1,4 +1,4 @@
-"""An Xid tells whose fault it is and what to do, and which of several was first."""
+"""An Xid says whose fault it is and what to do, and which of several was first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MATRIX = Matrix()
 XID, SXID = (next(one for one in codes.FAMILIES if one.id == name) for name in ("xid", "sxid"))
 
 
-def test_every_xid_stands_once_and_says_what_to_do_in_known_words() -> None:
+def test_every_xid_occurs_once_and_says_what_to_do_in_known_words() -> None:
     found = codes.numbers(MATRIX, XID)
     assert len({one.number for one in found}) == len(found)
     assert len(found) > 100
@@ -45,7 +45,7 @@ def test_a_fatal_switch_error_brings_xid_74() -> None:
     assert [one.then for one in codes.cascades(MATRIX) if one.sxid == "fatal"] == [(74,)]
 
 
-def test_every_sxid_stands_once() -> None:
+def test_every_sxid_occurs_once() -> None:
     numbers = [one.number for one in codes.numbers(MATRIX, SXID)]
     assert len(numbers) == len(set(numbers)) == 93
 

@@ -1,4 +1,4 @@
-"""A plugin to be changed, and what a test loads gone after it."""
+"""A plugin to be changed; what a test loads is unloaded after it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples/plugin/gpustack_exampl
 
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let what a test loads be gone after it."""
+    """Unload what a test loads after it."""
     monkeypatch.setattr(plugins, "LOADED", plugins.Loaded())
     for module, empty in ((catalogue, []), (rulebook, {}), (tables, {})):
         monkeypatch.setattr(module, "ADDED", empty)

@@ -1,4 +1,4 @@
-"""Siblings, counts and known-bad versions of a plugin; fleets that are judged with one; the option before a command."""
+"""Siblings, counts and known-bad versions from a plugin; fleets judged with one; the option before a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins: what a site adds is found, checked whole, called by its own name, and breaks nothing else."""
+"""Plugins: what a site adds is found, fully checked, called by its own name, and breaks nothing else."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_version_lists_plugins_and_those_that_are_left_out(tmp_path: Path) -
     assert command("--version", "-v").stdout.splitlines()[1:] == ["no plugins"]
 
 
-def test_a_folder_that_is_no_plugin_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_plugin_is_one_line(tmp_path: Path) -> None:
     done = command("doctor", "--plugins", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"gpustack: --plugins {tmp_path}: a plugin is a folder with plugin.toml, which is missing\n"
@@ -169,7 +169,7 @@ def odd(facts, matrix):
         ),
     ],
 )
-def test_a_rule_that_fails_costs_itself_alone(
+def test_a_rule_that_fails_affects_only_itself(
     body: str, says: str, plugin: Path, apart: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del apart
@@ -186,7 +186,7 @@ def test_a_rule_that_fails_costs_itself_alone(
 
 
 @pytest.mark.parametrize("body", ["import os; os.abort()", "while True: pass"])
-def test_a_probe_that_hangs_or_crashes_costs_itself_alone(body: str, plugin: Path) -> None:
+def test_a_probe_that_hangs_or_crashes_affects_only_itself(body: str, plugin: Path) -> None:
     (plugin / "probes/scratch.py").write_text(f"def probe(host):\n    {body}\n", "utf-8")
     text = (plugin / "plugin.toml").read_text("utf-8")
     (plugin / "plugin.toml").write_text(text.replace('where = "system"', 'where = "system"\nalone = true'), "utf-8")
@@ -224,7 +224,7 @@ def test_an_installed_plugin_is_found_by_its_entry_point(
     assert "example/scratch-missing" in rulebook.ids()
 
 
-def test_who_has_no_plugin_does_not_load_what_reads_them() -> None:
+def test_without_a_plugin_the_plugin_reader_is_not_loaded() -> None:
     program = (
         "import sys\nfrom gpustack import plugins\nplugins.load()\n"
         "late = ('gpustack.plugins.reading', 'gpustack.model.facts', 'importlib.metadata')\n"
@@ -234,7 +234,7 @@ def test_who_has_no_plugin_does_not_load_what_reads_them() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_the_rows_of_a_plugin_are_held_to_the_types_of_ours() -> None:
+def test_the_rows_of_a_plugin_are_checked_against_the_types_of_ours() -> None:
     read = reading.read(EXAMPLE, "here")
     assert read.brings == ("1 system", "2 rows", "1 message", "3 findings", "1 policy")
     assert all(one.data["probe"].startswith(str(EXAMPLE)) for one in read.systems)

@@ -1,4 +1,4 @@
-"""Machines compared with policies, in a few words each: what the tests of the health check are given."""
+"""Machines compared with policies, in a few words each: the input of the health check's tests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def checked(
     today: date = TODAY,
     gpus: int | None = None,
 ) -> CheckReport:
-    """Return the check of a machine against a policy, with so many GPUs wanted."""
+    """Return the check of a machine against a policy that requires this many GPUs."""
     made = report(facts) if isinstance(facts, Facts) else facts
     return check(made, bench, read(policy), today=today, unmeasured=None if bench else RECORDED, gpus=gpus)
 

@@ -70,7 +70,7 @@ def test_the_healthy_machine_passes_with_its_figures_and_keeps_the_schema(machin
         ("nvml-hung", ("--exit-style", "npd"), 2),
     ],
 )
-def test_the_exit_code_goes_with_the_class(name: str, arguments: tuple[str, ...], code: int, machines: Path) -> None:
+def test_the_exit_code_matches_the_class(name: str, arguments: tuple[str, ...], code: int, machines: Path) -> None:
     assert gpustack("check", "--from", f"{name}.json", *arguments, at=machines).returncode == code
 
 
@@ -190,7 +190,7 @@ def test_a_machine_that_is_not_like_the_golden_one_fails(machines: Path) -> None
     assert "golden.gpu" in {row["rule"] for row in rows}
 
 
-def test_this_machine_is_checked_in_seconds_and_without_a_gpu_is_bad_unless_none_is_wanted(tmp_path: Path) -> None:
+def test_this_machine_is_checked_in_seconds_and_without_a_gpu_is_bad_unless_none_is_required(tmp_path: Path) -> None:
     done = gpustack("check", "--format", "json", at=tmp_path)
     report = said(done)
     validator("check").validate(report)
@@ -204,7 +204,7 @@ def test_this_machine_is_checked_in_seconds_and_without_a_gpu_is_bad_unless_none
     assert (none.returncode, none.stdout.startswith("✓ OK: there is no GPU here, and none is required.")) == (0, True)
 
 
-def test_a_difference_is_told_as_text_and_as_json_and_does_its_work_whatever_it_finds(machines: Path) -> None:
+def test_a_difference_is_reported_as_text_and_as_json_and_does_its_work_whatever_it_finds(machines: Path) -> None:
     text = gpustack("diff", "recorded-h200.json", "ecc-error.json", at=machines)
     assert (text.returncode, text.stderr) == (0, "")
     assert text.stdout.startswith("HEALTHY → BROKEN: ")

@@ -1,4 +1,4 @@
-"""The health check: the right class on sick machines and on a good one, and each rule of a policy, kept and broken."""
+"""The health check: the right class for faulty machines and a healthy one, and each policy rule, kept and broken."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_warnings_degrade_and_what_was_not_seen_is_unknown() -> None:
     assert code(hung, "error", "warning", "unknown")
 
 
-def test_a_machine_without_a_gpu_is_bad_unless_none_is_wanted() -> None:
+def test_a_machine_without_a_gpu_is_bad_unless_none_is_required() -> None:
     bare = machine("hosts/no-gpu.json")
     for made in (checked(bare), checked(bare, "[gpus]\ncount = 1"), checked(bare, "for = 'train'")):
         assert (made.class_, made.verdict.status, code(made)) == (HOST, Health.NO_GPU, True)
@@ -119,7 +119,7 @@ TWO = "hosts/recorded-h200-x2.json"
 
 
 def without(base: Report, component: str, **facts: object) -> Report:
-    """Return a machine whose second GPU is gone from a component, which says something else beside."""
+    """Return a machine whose second GPU is missing from a component, which reports something else as well."""
     (old,) = [one for one in base.components if one.id == component]
     kept = old.instances[:1]
     own = {**kept[0].facts, **facts} if facts else kept[0].facts
@@ -134,7 +134,7 @@ def without(base: Report, component: str, **facts: object) -> Report:
         (("pci-display", "gpu"), "1: 1 on the PCI bus, 1 in the driver"),
     ],
 )
-def test_fewer_gpus_than_wanted_are_a_fault_of_the_host_that_says_where_they_are_missing(
+def test_fewer_gpus_than_required_are_a_fault_of_the_host_that_says_where_they_are_missing(
     lost: tuple[str, ...], found: str
 ) -> None:
     made = machine(TWO)
@@ -164,7 +164,7 @@ def test_a_container_that_was_given_too_few_says_so() -> None:
     )
 
 
-def test_more_gpus_than_wanted_are_a_warning() -> None:
+def test_more_gpus_than_required_are_a_warning() -> None:
     made = checked(machine(TWO), gpus=1)
     assert (made.class_, code(made), code(made, "error", "warning")) == (DEGRADED, False, True)
     assert (row(made, "gpus.count").found, row(made, "gpus.count").warns) == ("2", True)
@@ -172,13 +172,13 @@ def test_more_gpus_than_wanted_are_a_warning() -> None:
     assert row(checked(machine(TWO), '[gpus]\ncount = "==1"'), "gpus.count").whose is HOST
 
 
-def test_gpus_of_any_maker_count() -> None:
+def test_gpus_of_any_vendor_count() -> None:
     amd = machine("hosts/amd-healthy-mi210.json")
     assert row(checked(amd), "gpus.count").ok is True
     assert row(checked(amd, gpus=64), "gpus.count").ok is False
 
 
-def test_what_is_wanted_of_a_missing_framework_is_told_without_a_gpu() -> None:
+def test_what_is_required_of_a_missing_framework_is_reported_without_a_gpu() -> None:
     bare = machine("hosts/no-gpu.json")
     works = checked(bare, 'frameworks = ["pytorch"]')
     assert (works.class_, row(works, "frameworks.pytorch").ok) == (HOST, False)
@@ -209,7 +209,7 @@ def test_what_is_wanted_of_a_missing_framework_is_told_without_a_gpu() -> None:
         ("[in-use]\nprocesses = []", "in-use.processes", True, "none other"),
     ],
 )
-def test_a_rule_is_held_against_the_machine(policy: str, rule: str, *, ok: bool | None, found: str) -> None:
+def test_a_rule_is_checked_against_the_machine(policy: str, rule: str, *, ok: bool | None, found: str) -> None:
     made = checked(GOOD, policy)
     held = row(made, rule)
     assert (held.ok, made.class_ is OK) == (ok, ok is True)
@@ -223,7 +223,7 @@ def test_a_version_before_the_release_is_within_a_range_as_images_ship_them() ->
     assert (row(made, "components.torch").ok, row(made, "components.torch").found) == (True, "2.12.0a0+cu130")
 
 
-def test_a_framework_that_could_not_be_looked_at_is_not_missing() -> None:
+def test_a_framework_that_could_not_be_checked_is_not_missing() -> None:
     lost = replace(seen("pytorch", reason="KeyError: 'x'", status="failed"), vendor="any")
     elsewhere = seen(
         "pytorch",
@@ -237,7 +237,7 @@ def test_a_framework_that_could_not_be_looked_at_is_not_missing() -> None:
     assert row(checked(healthy(lost), '[components]\ntorch = ">=2"'), "components.torch").ok is None
 
 
-def test_a_component_that_is_no_system_of_the_stack_is_looked_for_among_the_packages() -> None:
+def test_a_component_that_is_not_a_system_of_the_stack_is_looked_for_among_the_packages() -> None:
     python = "/opt/venv/bin/python"
     held = seen("packages", {"environment": python, "distributions": {"flash_attn": "2.6.3", "Peft": "0.11"}})
     facts = merged(GOOD, held)
@@ -280,7 +280,7 @@ def test_a_process_that_may_not_be_asked_leaves_open_whose_the_gpu_is() -> None:
     assert row(checked(merged(GOOD, who), "[in-use]\nprocesses = []"), "in-use.processes").ok is False
 
 
-def test_a_part_of_a_divided_gpu_is_no_gpu_of_its_own() -> None:
+def test_a_part_of_a_divided_gpu_is_not_a_gpu_of_its_own() -> None:
     whole = {"key": "0000:03:00.0", "pci": "0000:03:00.0", "name": "AMD Instinct MI300X"}
     parts = [{"key": f"{whole['key']} part {part}", "name": whole["name"], "partition": True} for part in (1, 2)]
     bus = seen("pci-display", pci("amdgpu", "0x74a1", "0000:03:00.0", "amd"))
@@ -295,7 +295,7 @@ def test_a_driver_that_lists_nothing_leaves_the_kind_of_gpu_unknown() -> None:
     assert made.class_ in {UNKNOWN, HOST}
 
 
-# Findings that are ignored and raised.
+# Findings that are suppressed or made more severe.
 
 
 def test_an_ignored_finding_is_a_note_with_all_that_follows_from_it_until_its_day_is_over() -> None:
@@ -330,7 +330,7 @@ def test_a_raised_finding_is_an_error_and_a_consequence_is_not_raised() -> None:
     assert (follow.verdict, follow.findings) == (sick.verdict, sick.findings)
 
 
-def test_notes_about_what_was_not_seen_can_be_ignored_and_then_the_machine_is_well() -> None:
+def test_notes_about_what_was_not_seen_can_be_ignored_and_then_the_machine_is_healthy() -> None:
     facts = merged(GOOD, seen("libcuda", status="unknown"), unseen=[Unseen(what="libcuda", why="it hung")])
     assert checked(facts).class_ is UNKNOWN
     made = checked(facts, IGNORE.format(finding="component-not-seen"))

@@ -1,4 +1,4 @@
-"""The health check: figures, a golden machine, drafted policies, and any report at all."""
+"""The health check: measurements, a golden machine, generated policies, and any report at all."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_without_a_policy_low_and_failed_figures_are_a_fault_of_the_host() -> No
     assert row(none, "bench").found == "nothing was measured"
 
 
-def test_a_figure_that_the_policy_speaks_of_is_judged_by_that_alone() -> None:
+def test_a_figure_that_the_policy_names_is_judged_by_that_alone() -> None:
     read_, *others = measurements.FIGURES[2:5]
     bench = replace(
         measurements.good(), results=(replace(read_, verdict=Mark.LOW), *others), findings=(LOW,), comparison=None
@@ -73,7 +73,7 @@ def test_a_figure_that_the_policy_speaks_of_is_judged_by_that_alone() -> None:
     assert row(made, "bench.least.hbm.*").found == "88.5% hbm.copy on GPU 0, 96.3% hbm.write on GPU 0"
 
 
-def test_a_figure_is_held_against_a_baseline() -> None:
+def test_a_figure_is_checked_against_a_baseline() -> None:
     base, bench = machine("hosts/recorded-h200.json"), measurements.later()
     policy = '[bench]\nbaseline = "then.json"\n[bench.least-of-baseline]\n"gemm.*" = {least}\n"hbm.copy" = 0.9\n'
     made = checked(base, policy.format(least=0.95), bench)
@@ -84,7 +84,7 @@ def test_a_figure_is_held_against_a_baseline() -> None:
 
 
 @pytest.mark.parametrize(("share", "ok"), [(0.9, True), (0.8999, False)])
-def test_a_figure_that_reaches_just_what_is_wanted_is_enough(*, share: float, ok: bool) -> None:
+def test_a_figure_that_reaches_just_what_is_required_is_enough(*, share: float, ok: bool) -> None:
     bench = replace(measurements.good(), results=(replace(measurements.FIGURES[0], ratio=share),))
     made = checked(machine("hosts/recorded-h200.json"), '[bench.least]\n"pcie.*" = 0.9', bench)
     assert row(made, "bench.least.pcie.*").ok is ok
@@ -99,7 +99,7 @@ def test_a_figure_without_a_limit_is_not_known_to_reach_it(share: float | None) 
 
 
 @pytest.mark.parametrize(("blind", "class_"), [(False, OK), (True, UNKNOWN)])
-def test_a_bench_that_was_left_out_counts_only_where_nobody_chose_that(*, blind: bool, class_: HealthClass) -> None:
+def test_a_bench_that_was_left_out_counts_only_where_that_was_not_chosen(*, blind: bool, class_: HealthClass) -> None:
     policy = read('[bench.least]\n"hbm.*" = 0.9')
     why = Unmeasured(why="cuda-core is not installed", blind=blind)
     made = check(report(GOOD), None, policy, today=TODAY, unmeasured=why)
@@ -141,13 +141,13 @@ def test_drift_against_a_golden_machine_fails_unless_it_is_allowed() -> None:
     assert "NVIDIA H100" in row(other, "golden.gpu").found
 
 
-def test_the_same_version_in_another_folder_is_no_drift() -> None:
+def test_the_same_version_in_another_folder_is_not_drift() -> None:
     moved = report(healthy(torch(path="/srv/venv/lib/python3.12/site-packages/torch")))
     made = drifted(report(healthy(torch())), moved)
     assert (made.class_, [one.rule for one in made.policy if one.rule.startswith("golden")]) == (OK, ["golden"])
 
 
-# Policies that are drafted, and any report at all.
+# Generated policies, and any report at all.
 
 
 @pytest.mark.parametrize("path", sorted((TESTS / "hosts").glob("*.json")), ids=lambda path: str(path.stem))
@@ -158,7 +158,7 @@ def test_a_drafted_policy_is_one_and_its_machine_keeps_it(path: Path) -> None:
     made = checked(here, text, bench)
     lacking = (
         "gpus.count" if checked(here, "", bench).class_ is not OK else ""
-    )  # a sick machine lacks what it must have
+    )  # a faulty machine lacks what it must have
     assert [one.rule for one in made.policy if one.ok is False and one.rule != lacking] == []
     assert made.class_ in {OK, UNKNOWN, checked(here, "", bench).class_}
     whole = "\n".join(line.removeprefix("# ") if "=" in line or "[" in line else line for line in text.splitlines())
@@ -204,7 +204,7 @@ def test_a_policy_without_a_file_has_no_places() -> None:
     assert row(made, "gpus.count").place is None
 
 
-def test_a_pattern_speaks_of_each_link_and_not_of_what_all_share() -> None:
+def test_a_pattern_applies_to_each_link_and_not_to_what_all_share() -> None:
     own = measurements.figure("pcie.h2d.pinned", 55.0, 58.45)
     whole = replace(measurements.figure("pcie.h2d.all", 161.5, 233.8), device=None, gpus=(0, 1, 2, 3))
     bench = replace(measurements.good(), results=(own, whole))

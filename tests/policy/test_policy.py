@@ -1,4 +1,4 @@
-"""A policy is read key by key; what is wrong with one is a line that names the file, the line and the key."""
+"""A policy is read key by key; an error in one is a line that names the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_any_text_is_a_policy_or_one_clear_error(text: str) -> None:
 
 
 def outcome(text: str) -> Policy | str:
-    """Return the policy that a text is, or what is said of it."""
+    """Return the policy that a text defines, or the error message."""
     try:
         return read(text).policy
     except InputError as error:
@@ -258,7 +258,7 @@ def test_a_drafted_policy_that_was_cut_off_is_refused_wherever_that_was(tmp_path
     path, whole = tmp_path / "gpustack.toml", draft(reports.h200(), None)
     path.write_text(whole, "utf-8")
     assert load(path).policy.gpus
-    for length in range(len(whole) - 1):  # without its last line break alone it is whole
+    for length in range(len(whole) - 1):  # only its last line break is dispensable
         path.write_text(whole[:length], "utf-8")
         with pytest.raises(InputError, match=r"requires nothing|is truncated|this is not valid TOML"):
             load(path)
@@ -270,7 +270,7 @@ def test_a_drafted_policy_that_was_cut_off_is_refused_wherever_that_was(tmp_path
     ("data", "says"),
     [(b"x = '\xff'", "1: this is not UTF-8"), (b"#" * 1_000_001, "more than 1 MB is too large for a policy")],
 )
-def test_what_is_no_text_is_refused_by_name(tmp_path: Path, data: bytes, says: str) -> None:
+def test_what_is_not_text_is_refused_by_name(tmp_path: Path, data: bytes, says: str) -> None:
     path = tmp_path / "gpustack.toml"
     path.write_bytes(data)
     with pytest.raises(InputError, match=says):
@@ -283,7 +283,7 @@ def test_what_is_no_text_is_refused_by_name(tmp_path: Path, data: bytes, says: s
         load(project)
 
 
-def test_a_mark_of_windows_in_front_is_passed_over(tmp_path: Path) -> None:
+def test_a_mark_of_windows_in_front_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "gpustack.toml"
     path.write_bytes(b'\xef\xbb\xbffor = "infer"\r\n[gpus]\r\ncount = 2\r\n')
     assert load(path).policy.for_ is Purpose.INFER

@@ -1,4 +1,4 @@
-"""A stand-in probe whose library talks on standard output."""
+"""A stand-in probe whose library prints to standard output."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def compiled(
     flags: Sequence[str] = (),
     **places: str,
 ) -> Path:
-    """Compile a shared library that looks in ``places`` (rpath or runpath) and holds a text.
+    """Compile a shared library that searches ``places`` (rpath or runpath) and contains a text.
 
     It opens another by name when it is loaded, as cuDNN opens its parts.
     """
@@ -90,7 +90,7 @@ def built(path: Path, source: str, *flags: str) -> Path:
 
 
 def python(folder: Path) -> tuple[Path, Path]:
-    """Make a Python environment without pip; gives its program and its site-packages."""
+    """Create a Python environment without pip; return its program and its site-packages."""
     venv.create(folder, symlinks=True, with_pip=False)
     major, minor = sys.version_info[:2]
     return folder / "bin" / "python", folder / "lib" / f"python{major}.{minor}" / "site-packages"

@@ -54,7 +54,7 @@ def test_it_reads_what_readelf_reads(library: Path) -> None:
     assert found["bits"] == 64
 
 
-def test_a_runpath_is_no_rpath(tmp_path: Path) -> None:
+def test_a_runpath_is_not_an_rpath(tmp_path: Path) -> None:
     found = Host().elf(str(compiled(tmp_path / "libx.so", runpath="/opt/lib")))
     assert found is not None
     assert (found["rpath"], found["runpath"]) == ([], ["/opt/lib"])
@@ -95,7 +95,7 @@ def test_only_pages_are_read_and_the_log_has_one_line(library: Path) -> None:
     assert host.log == [("read", str(library), "ok")]
 
 
-def test_what_is_no_elf_file_missing_or_denied_is_none() -> None:
+def test_what_is_not_an_elf_file_missing_or_denied_is_none() -> None:
     host = ToldHost(files={"/a": "text", "/b": PermissionError(13, "denied"), "/c": b"\x7fELF\x02\x01"})
     assert [host.elf(path) for path in ("/a", "/b", "/c", "/d")] == [None] * 4
     assert host.why("/b") == "denied"

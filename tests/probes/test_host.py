@@ -1,4 +1,4 @@
-"""The door between a probe and the outside: bounded, never waiting, and honest about what became of each look."""
+"""The interface between a probe and the outside: bounded, never waiting, honest about the outcome of each access."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_command_is_found_bounded_and_ended(tmp_path: Path) -> None:
     ]
 
 
-def test_what_cannot_be_looked_at_is_nothing_and_raises_nowhere(tmp_path: Path) -> None:
+def test_what_cannot_be_checked_is_nothing_and_raises_nowhere(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "folder").mkdir()
     host = host_at(tmp_path)
@@ -127,7 +127,7 @@ def test_what_cannot_be_looked_at_is_nothing_and_raises_nowhere(tmp_path: Path) 
 
 
 def test_of_a_log_that_was_overwritten_while_it_was_read_the_rest_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel's log says "broken pipe" once where records were lost, and the next read goes on after them."""
+    """The kernel's log reports "broken pipe" once where records were lost, and the next read continues after them."""
     said: list[bytes | Exception] = [b"first ", BrokenPipeError(), b"last", BlockingIOError()]
 
     def read(_handle: int, _most: int) -> bytes:
@@ -151,7 +151,7 @@ def test_a_child_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.Mon
     assert time.monotonic() - begun < 5
 
 
-def test_somebody_else_s_process_is_there_though_it_may_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_s_process_is_there_though_it_may_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def kill(process: int, _number: int) -> None:
         raise {1: PermissionError, 2: ProcessLookupError}[process]
 
@@ -206,7 +206,7 @@ def test_work_done_apart_answers_and_its_noise_is_not_heard(capfd: pytest.Captur
     assert capfd.readouterr().out == ""
 
 
-def test_of_a_flood_of_words_the_last_are_kept() -> None:
+def test_of_a_flood_of_output_the_last_words_are_kept() -> None:
     lines: list[str] = []
     load("hearing.py")["heard"](lambda: [os.write(2, b"noise\n" * 50_000), os.write(2, b"the reason\n")], lines)
     assert (len(lines), lines[-1]) == (20, "the reason")
@@ -225,14 +225,14 @@ def test_the_probes_run_in_other_pythons_without_gpustack(version: str) -> None:
 
 
 def deep() -> list[object]:
-    sys.setrecursionlimit(50_000)  # of the fork, so that it can say what nobody else can read
+    sys.setrecursionlimit(50_000)  # in the fork, so that it can report what nothing else can read
     nested: list[object] = []
     for _ in range(3000):
         nested = [nested]
     return nested
 
 
-def test_an_answer_from_apart_that_cannot_be_read_costs_no_other() -> None:
+def test_an_answer_from_apart_that_cannot_be_read_affects_no_other() -> None:
     said, other = Host().apart_all([deep, lambda: 7])
     assert other == 7
     assert isinstance(said, list) or "an answer that is none" in str(said)  # Python 3.12 can read it
@@ -257,7 +257,7 @@ def test_a_probe_that_raises_has_failed_with_its_reason() -> None:
     assert "FileNotFoundError" in said[1]["reason"]
 
 
-def test_whatever_a_probe_raises_and_however_much_it_looked_at_is_one_answer(tmp_path: Path) -> None:
+def test_whatever_a_probe_raises_and_however_much_it_read_is_one_answer(tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text(
         "def probe(host):\n    host.log += [('read', '/x', 'ok')] * 999\n"
         "    host.calls += [('call', 0.0, 'ok')] * 999\n    raise ZeroDivisionError('odd')\n"

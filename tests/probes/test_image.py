@@ -1,4 +1,4 @@
-"""What an unpacked image tells of itself: its Pythons as they would say, by small trees that stand in for images."""
+"""What an unpacked image reveals: its Pythons as they would report them, in small trees that stand in for images."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_venv_has_its_own_packages_and_its_bases_where_it_says_so(tmp_path: Pa
     assert one(tmp_path / "both")["base_prefix"] == "/usr"
 
 
-def test_condas_python_is_told_by_its_record(tmp_path: Path) -> None:
+def test_condas_python_is_recognised_by_its_record(tmp_path: Path) -> None:
     put(
         tmp_path,
         {
@@ -155,7 +155,7 @@ def test_a_python_without_a_version_or_a_base_says_nothing_of_itself(tmp_path: P
         (b"", None),
     ],
 )
-def test_the_c_library_is_told_by_its_own_words(tmp_path: Path, words: bytes, version: str | None) -> None:
+def test_the_c_library_is_recognised_by_its_own_words(tmp_path: Path, words: bytes, version: str | None) -> None:
     put(tmp_path, {"/lib64/libc.so.6": b"\0" * 5000 + words + b"\0" * 5000})
     host = host_at(tmp_path, NVIDIA_REQUIRE_CUDA="cuda>=12.4", OTHER="x")
     host.row = {"place": "about"}

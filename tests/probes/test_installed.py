@@ -1,4 +1,4 @@
-"""What is installed is told as importlib.metadata, packaging and Python's own import system tell it."""
+"""What is installed is reported as importlib.metadata, packaging and Python's own import system report it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_requirements_are_those_that_packaging_gives() -> None:
     assert checked > 20
 
 
-def test_requirements_of_other_records_are_not_known_and_a_url_is_no_version() -> None:
+def test_requirements_of_other_records_are_not_known_and_a_url_is_not_a_version() -> None:
     record = f"{SITE}/x-1.dist-info/METADATA"
     text = "Requires-Dist: a @ https://example.org/a.whl\nRequires-Dist: b (>=1, <2)\nRequires-Dist: ???\n"
     host = told({record: text, "/env/conda-meta/c-1-0.json": "", "/other/d-1.egg-info": ""})
@@ -182,7 +182,7 @@ def test_markers_hold_where_packaging_says_so(marker: str) -> None:
     assert applies(marker, here) is Marker(marker).evaluate({"extra": "with-cuda"})
 
 
-def test_markers_speak_of_this_python() -> None:
+def test_markers_are_about_this_python() -> None:
     theirs: dict[str, Any] = {**default_environment()}
     ours = INSTALLED["_markers"](Host())
     assert ours == {name: theirs[name] for name in ours}

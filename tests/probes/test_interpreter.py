@@ -1,4 +1,4 @@
-"""What a Python says of itself is what its wheels are for."""
+"""A Python reports about itself what its wheels are built for."""
 
 from __future__ import annotations
 

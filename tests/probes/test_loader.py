@@ -1,4 +1,4 @@
-"""The order of the loader as we tell it is the order in which the loader of this machine really looks."""
+"""The loader's search order as we compute it is the order in which this machine's loader really searches."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_library_that_opens_its_parts_by_name_may_get_those_of_another(tmp_pat
     assert first["step"] == ("LD_LIBRARY_PATH" if variable else "RUNPATH")
 
 
-def test_what_is_loaded_already_is_not_looked_for_again(tmp_path: Path) -> None:
+def test_what_is_already_loaded_is_not_searched_for_again(tmp_path: Path) -> None:
     needed = compiled(tmp_path / "libneeded_stand_in.so.9")
     root = compiled(tmp_path / "lib" / "libroot.so", needs=[needed])
     assert Loader(Host()).load([str(root), str(root), "/no/such"], [str(root.parent) + "/"], {needed.name})[0] == {}
@@ -112,7 +112,7 @@ def test_one_file_by_two_names_is_one_candidate_and_a_dangling_link_is_none() ->
 
 
 class ClosedFolder(ToldHost):
-    """A host with a folder that may be passed through and not listed."""
+    """A host with a folder that may be traversed but not listed."""
 
     def list(self, folder: str, most: int | None = None) -> list[str]:  # noqa: ARG002 - there are none
         """Deny the listing."""
@@ -141,7 +141,7 @@ def test_the_cache_reads_as_ldconfig_prints_it() -> None:
 
 
 def cache(*rows: tuple[int, bytes, bytes]) -> bytes:
-    """Return a cache file as glibc writes it: an old table in front, then a head, entries, and texts."""
+    """Return a cache file as glibc writes it: an old table in front, then a header, entries, and strings."""
     start = 48 + 24 * len(rows)
     texts, entries = b"", b""
     for flags, name, path in rows:

@@ -1,4 +1,4 @@
-"""Notes and symbols of real ELF files, made by the compiler: what libcuda and libnvJitLink say of themselves."""
+"""Notes and symbols of real ELF files, made by the compiler: what libcuda and libnvJitLink say about themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.told import Host, ToldHost, load
 
 ELF, NVIDIA = load("elf.py"), load("nvidia.py")
 SECTION = ".note.cuda.fwd_compatibility"
-# As libcuda.so.580.159.04 has it on an H200 host, read 2026-11-21.
+# As in libcuda.so.580.159.04 on an H200 host, read 2026-11-21.
 SAID = {"format": 1, "CUDA version": "13.0", "driver": [535, 550, 565, 570, 575, 580], "device": [1, 2, 7]}
 HELD = {"format": 1, "cuda": "13.0", "drivers": [535, 550, 565, 570, 575, 580], "devices": [1, 2, 7]}
 NEEDED, OTHER = "__nvJitLinkComplete_12_4", "__nvJitLinkCreate_12_4"
@@ -62,7 +62,7 @@ def test_a_note_of_another_owner_and_a_library_without_one(tmp_path: Path) -> No
     assert NVIDIA["note"](ToldHost({"/x": "text"}), "/x") is None
 
 
-def test_the_note_stands_among_the_copies(tmp_path: Path) -> None:
+def test_the_note_is_among_the_copies(tmp_path: Path) -> None:
     folder = tmp_path / "compat"
     folder.mkdir()
     noted(folder / "libcuda.so.580.95.05", json.dumps(SAID))
@@ -73,17 +73,17 @@ def test_the_note_stands_among_the_copies(tmp_path: Path) -> None:
 
 
 def linker(folder: Path, *names: str) -> Path:
-    """Compile a libnvJitLink that offers these names."""
+    """Compile a libnvJitLink that exports these names."""
     return built(folder / "libnvJitLink.so.12", "".join(f"void {name}(void) {{}}" for name in names))
 
 
 def sparse(folder: Path) -> Path:
-    """Compile a libcusparse that asks for two names of 12.4."""
+    """Compile a libcusparse that requires two names from 12.4."""
     calls = f"void {NEEDED}(void); void {OTHER}(void);"
     return built(folder / "libcusparse.so.12", f"{calls} void cusparse(void) {{ {NEEDED}(); {OTHER}(); }}")
 
 
-def test_what_an_older_linker_lacks_is_told(tmp_path: Path) -> None:
+def test_what_an_older_linker_lacks_is_reported(tmp_path: Path) -> None:
     old = linker(tmp_path, "__nvJitLinkComplete_12_0", "__nvJitLinkComplete_12_2", "__nvJitLinkAPI")
     asking = sparse(tmp_path)
     said = NVIDIA["linker"](Host(), str(asking), [{"path": str(old)}])

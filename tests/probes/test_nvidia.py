@@ -1,4 +1,4 @@
-"""What the probes of NVIDIA's driver share, on machines that were told."""
+"""What the probes of NVIDIA's driver share, on fake machines."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MISSING = "libcuda.so.1: cannot open shared object file: No such file or directo
 DRIVER = "/usr/local/nvidia/lib64"
 
 
-def test_every_copy_is_told_once_with_what_it_is_for_the_loaders_first_choice_first() -> None:
-    """The H200 host of 2026-11-21, with the library of WSL beside: driver files twice, a compat copy, stubs."""
+def test_every_copy_is_reported_once_with_what_it_is_for_the_loaders_first_choice_first() -> None:
+    """The H200 host of 2026-11-21, with WSL's library as well: driver files twice, a compat copy, stubs."""
     files = {
         f"{DRIVER}/libcuda.so.580.159.04": "",
         "/usr/local/cuda-13.0/compat/libcuda.so.580.95.05": "",
@@ -46,8 +46,8 @@ def test_a_compat_copy_that_shadows_the_driver_comes_first() -> None:
     assert [(copy["kind"], copy["found_by"]) for copy in seen] == [("compat", "LD_LIBRARY_PATH"), ("driver", "default")]
 
 
-def test_the_loaders_own_choice_is_told_where_a_second_file_of_the_name_is_mapped() -> None:
-    """WSL: the library in its folder loads the one that Windows brings."""
+def test_the_loaders_own_choice_is_reported_where_a_second_file_of_the_name_is_mapped() -> None:
+    """WSL: the library in its folder loads the one that Windows provides."""
     path = "/usr/lib/wsl/lib/libcuda.so.1"
     host = ToldHost({path: ""}, libraries={"libcuda.so.1": {}}, maps=["/usr/lib/wsl/drivers/nv/libcuda.so.1.1", path])
     seen = NVIDIA["load"](host, "libcuda.so", [{"real": path}])

@@ -1,4 +1,4 @@
-"""Which package a file belongs to, by the lists of pip, conda, dpkg and rpm."""
+"""Which package a file belongs to, according to the lists of pip, conda, dpkg and rpm."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_bundled_copy_belongs_to_what_bundles_it(path: str, record: str, name:
 
 
 @pytest.mark.parametrize("record", ["", f"x/{NCCL},,\n", f"{NCCL}.9,,\n", OSError(errno.EACCES, "Permission denied")])
-def test_a_wheel_that_does_not_list_the_file_is_no_owner(record: str | OSError) -> None:
+def test_a_wheel_that_does_not_list_the_file_is_not_an_owner(record: str | OSError) -> None:
     assert in_site({NCCL: "1", "nvidia_nccl_cu12-2.18.3.dist-info/RECORD": record}) == []
 
 

@@ -1,4 +1,4 @@
-"""Where Pythons lie about: each tool's own folders, in a small tree that stands in for a machine."""
+"""Where Pythons are found: each tool's own folders, in a small tree that stands in for a machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CFG = "home = /usr/bin\nversion_info = 3.11.2.final.0\n"
 
 
 def put(root: Path, prefix: str, mark: str | None = "pyvenv.cfg") -> None:
-    """Make a prefix with a program in it."""
+    """Create a prefix with a program in it."""
     folder = root / prefix.lstrip("/")
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     program = folder / "bin/python"
@@ -78,7 +78,7 @@ def test_pipx_uv_and_pyenv(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_systems_pythons_are_told_by_their_programs(tmp_path: Path) -> None:
+def test_the_systems_pythons_are_recognised_by_their_programs(tmp_path: Path) -> None:
     folder = tmp_path / "usr/bin"
     folder.mkdir(parents=True)
     for name in ("python3.11", "python3.13t", "python3.11-config", "python2.7"):
@@ -123,7 +123,7 @@ def test_kernels_are_those_of_found_prefixes_and_of_the_usual_folders(tmp_path: 
     ]  # fmt: skip
 
 
-def test_a_link_to_what_is_gone_is_told_and_nothing_at_all_is_not(tmp_path: Path) -> None:
+def test_a_link_to_what_is_gone_is_reported_and_nothing_at_all_is_not(tmp_path: Path) -> None:
     put(tmp_path, "/home/u/.venv")
     (tmp_path / "home/u/.venv/bin/python").unlink()
     assert ask(tmp_path, "home") == []

@@ -21,7 +21,7 @@ UNDER = st.lists(st.sampled_from(["a", "b", "..", ".", "", "up", "abs", "loop", 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a root beside a secret that lies outside of it."""
+    """Return a root beside a secret that is outside it."""
     (tmp_path / "secret").write_text("outside")
     (tmp_path / "shadow").mkdir()
     made = tmp_path / "root"
@@ -122,7 +122,7 @@ OUTSIDE = "outside"
 
 
 def test_a_file_or_folder_that_is_swapped_for_a_link_leads_nowhere(root: Path, tmp_path: Path) -> None:
-    """What lies outside has the same names, so that every look that followed a link once would find it."""
+    """The files outside have the same names, so that any access that followed a link even once would find them."""
     (tmp_path / "out").mkdir()
     for name in ("file", "only-outside"):
         (tmp_path / "out" / name).write_text(OUTSIDE)
@@ -153,7 +153,7 @@ def test_what_is_read_is_what_was_opened_and_not_what_has_the_name_now(root: Pat
         assert os.read(handle, 100) == b"inside"
     finally:
         os.close(handle)
-    way = ROOTED["Way"](str(root), "/usr/lib/x")  # the way is gone, and then the folder is another
+    way = ROOTED["Way"](str(root), "/usr/lib/x")  # the path is gone, and then the folder is a different one
     try:
         (root / "usr/lib").rename(root / "usr/moved")
         (root / "usr/lib").symlink_to(root.parent)

@@ -1,4 +1,4 @@
-"""Names that a file wants and a library offers: as nm reads them from real libraries, and no crash on any bytes."""
+"""Symbols that a file needs and a library exports: as nm reads them from real libraries, and no crash on any bytes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_library_offers_what_nm_lists_and_nothing_else(pair: tuple[Path, Path]
     assert not offers.has(b"gone")
 
 
-def test_an_extension_wants_what_nm_calls_undefined_but_for_weak_names(pair: tuple[Path, Path]) -> None:
+def test_an_extension_needs_what_nm_calls_undefined_but_for_weak_names(pair: tuple[Path, Path]) -> None:
     wanted = {name.decode() for name in SYMBOLS["wanted"](Host(), str(pair[1]), EVERY)}
     assert wanted == {"_ZN3c102f1Ev", "gone"}
     assert wanted <= nm(pair[1], "--undefined-only")

@@ -1,4 +1,4 @@
-"""A trial tells what came of it, whatever that is, and the numbers that it compares with are right."""
+"""A trial reports its outcome, whatever that is, and the numbers that it compares with are right."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_an_error_is_a_fact_in_its_own_words(error: BaseException) -> None:
     assert len(facts["error"]) <= 2000
 
 
-def test_an_error_is_told_by_its_first_line_and_its_words_by_all() -> None:
+def test_an_error_is_reported_by_its_first_line_and_its_words_by_all() -> None:
     class Wrapping(Exception):  # noqa: N818 - as torch.compile's is
         inner_exception = ValueError("\n  Cannot find gcc\n  at line 7")
 
@@ -92,7 +92,7 @@ def test_an_error_whose_text_cannot_be_made_has_its_kind() -> None:
     assert TRIAL["first"](Mute()) == "Mute: its text cannot be read (ValueError)"
 
 
-def test_the_step_at_which_it_failed_is_told_and_none_where_it_did_not() -> None:
+def test_the_step_at_which_it_failed_is_reported_and_none_where_it_did_not() -> None:
     def facts(work: Callable[[dict[str, Any]], None]) -> tuple[object, list[str]]:
         host = ToldHost()
         steps: list[str] = []
@@ -129,7 +129,7 @@ def test_vectors_are_right_and_exact_in_float32() -> None:
     assert known not in (left, right, [factor * one for one in left])
 
 
-def test_files_are_told_by_library_and_a_longer_name_is_another_library() -> None:
+def test_files_are_reported_by_library_and_a_longer_name_is_another_library() -> None:
     maps = [
         "/w/libcuda.so.580.159.04",
         "/w/libcudart.so.13",

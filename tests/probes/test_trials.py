@@ -31,7 +31,7 @@ STEPS = {"torchscript": 3, "torch-compile": 3, "tensorflow": 2, "nvmath-python":
 def tried(
     name: str, modules: dict[str, Any], *packages: str, driver: object | None = None, steps: list[str] | None = None
 ) -> dict[str, Any]:
-    """Return what came of a trial on a host with these modules, packages by their folders, and this driver."""
+    """Return the result of a trial on a host with these modules, packages by their folders, and this driver."""
     files: dict[str, str | bytes | OSError] = {f"{SITE}/{package}/__init__.py": "" for package in packages}
     libraries = {} if driver is None else {"libcuda.so.1": driver}
     host = ToldHost(files, modules=modules, libraries=libraries, python=PYTHON, row={"id": name})
@@ -46,7 +46,7 @@ PACKAGES = {"cuda-compute": "cuda/compute", "cuda-coop": "cuda/coop", "triton": 
 
 @pytest.mark.parametrize("name", TRIALS)
 @pytest.mark.parametrize("wrong", [False, True])
-def test_a_known_answer_is_right_or_it_is_told_that_it_is_not(name: str, *, wrong: bool) -> None:
+def test_a_known_answer_is_right_or_is_reported_wrong(name: str, *, wrong: bool) -> None:
     steps: list[str] = []
     facts = tried(name, TRIALS[name][1](wrong=wrong), PACKAGES.get(name, name), driver=Driver(), steps=steps)
     assert (facts["error"], facts["ran"], facts["ok"]) == (None, True, not wrong)
@@ -57,7 +57,7 @@ def test_a_known_answer_is_right_or_it_is_told_that_it_is_not(name: str, *, wron
 
 
 @pytest.mark.parametrize("name", [name for name in TRIALS if name not in {*ON_TORCH, "tensorflow"}])
-def test_without_a_gpu_that_is_said_and_it_is_no_error(name: str) -> None:
+def test_without_a_gpu_that_is_said_and_it_is_not_an_error(name: str) -> None:
     modules = TRIALS[name][1](wrong=False)
     facts = tried(name, modules, PACKAGES.get(name, name))
     assert (facts["ran"], facts["error"], facts["failed_at"], facts["device"]) == (False, None, None, None)
@@ -82,7 +82,7 @@ def test_tensorflow_without_a_gpu_computes_on_the_processor_and_says_so() -> Non
 
 
 @pytest.mark.parametrize("name", [name for name in TRIALS if name != "cuda-compute"])
-def test_what_is_not_there_is_told_in_pythons_words_at_the_import(name: str) -> None:
+def test_what_is_not_there_is_reported_in_pythons_words_at_the_import(name: str) -> None:
     facts = tried(name, {})
     assert (facts["ran"], facts["failed_at"]) == (False, "import")
     assert facts["error"].startswith("ModuleNotFoundError: No module named ")
@@ -129,7 +129,7 @@ def test_compute_of_an_older_release_has_another_name_and_one_without_a_driver_i
     assert (empty["failed_at"], "OpKind" in empty["error"]) == ("import", True)
 
 
-def test_a_driver_that_refuses_later_is_told_with_the_call() -> None:
+def test_a_driver_that_refuses_later_is_reported_with_the_call() -> None:
     facts = tried("numba-cuda", cuda_stand_in.numba(wrong=False), driver=Driver(cuMemAlloc_v2=2))
     assert facts["error"] == "cuMemAlloc_v2: the stand-in refuses (2)"
     assert facts["failed_at"] == "launch"

@@ -1,4 +1,4 @@
-"""Trials in Pythons that are not ours: what raises, hangs or dies there costs its own answer, and says at which step.
+"""Trials in other Pythons than ours: what raises, hangs or dies there loses its own answer, and names the step.
 
 The GPU is the bench's stand-in driver; cuda.core and cuda.bindings are the real ones, where this Python has them.
 """
@@ -37,10 +37,10 @@ def gpu(compile_library: Callable[..., Path]) -> Mapping[str, str]:
 
 
 class Faking(Door):
-    """A door that lets variables of the stand-ins through, which a probe does not get to see otherwise."""
+    """A subprocess starter that passes on the stand-ins' variables, which a probe does not see otherwise."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Let these through."""
+        """Pass these on."""
         self.passed = {name: value for name, value in environ.items() if name.startswith("FAKE_")}
 
     def start(
@@ -65,7 +65,7 @@ def exercise(facts: Facts, name: str) -> Mapping[str, Any]:
 
 
 def package(folder: Path, text: str) -> Path:
-    """Make a Python whose CuPy is this text; gives its program."""
+    """Create a Python whose CuPy is this text; return its program."""
     program, site = python(folder)
     distribution(site, "cupy-cuda13x", "14.2.0")
     (site / "cupy").mkdir()
@@ -76,7 +76,7 @@ def package(folder: Path, text: str) -> Path:
 WORKS = "def asarray(*_): {}\n"
 
 
-def test_an_exception_is_told_in_the_librarys_own_first_line_with_its_step(
+def test_an_exception_is_reported_in_the_librarys_own_first_line_with_its_step(
     tmp_path: Path, gpu: Mapping[str, str]
 ) -> None:
     text = WORKS.format("raise RuntimeError('CUDA_ERROR_NO_BINARY_FOR_GPU: no kernel image\\n  at line 5')")
@@ -106,7 +106,7 @@ def test_a_hang_is_ended_and_says_at_which_step(
     assert told["failed_at"] == "import"
 
 
-def test_what_is_not_installed_is_not_run_in_vain(tmp_path: Path, gpu: Mapping[str, str]) -> None:
+def test_what_is_not_installed_is_not_tried(tmp_path: Path, gpu: Mapping[str, str]) -> None:
     program, _ = python(tmp_path / "env")
     facts = tried(program, gpu, *(name for name, system in ROWS.items() if system.deep and system.id != "cuda-runtime"))
     assert [one.id for one in facts.components if one.instances] == []
@@ -143,7 +143,7 @@ def test_the_real_package_without_a_gpu_says_so(name: str, tmp_path: Path, gpu: 
     assert (odd["error"], odd["unavailable"]) == (None, "cuInit: this driver has no such function")
 
 
-def test_a_fault_of_the_driver_is_told_with_the_drivers_name_for_it(gpu: Mapping[str, str]) -> None:
+def test_a_fault_of_the_driver_is_reported_with_the_drivers_name_for_it(gpu: Mapping[str, str]) -> None:
     real("cuda.bindings")
     told = exercise(
         tried(sys.executable, {**gpu, "FAKE_FAULT": "cuLaunchKernel=719"}, "cuda-bindings"), "cuda-bindings"

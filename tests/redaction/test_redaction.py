@@ -1,4 +1,4 @@
-"""Redaction: planted secrets do not come out, what rules need stays, the same secret has the same placeholder."""
+"""Redaction: planted secrets do not leak, what rules need remains, the same secret gets the same placeholder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\nAAAA\n-----END OPEN
 
 
 def facts(held: Mapping[str, JsonValue], *, hostname: str = "rack7-gpu3", more: tuple[Component, ...] = ()) -> Facts:
-    """Return facts of a machine on which one component holds these."""
+    """Return facts of a machine on which one component has these."""
     copy = Instance(key="0", facts=held)
     one = Component(
         id="nvml", layer=Layer.DRIVER, vendor="nvidia", status=Status.PRESENT, facts=held, instances=(copy,)
@@ -36,7 +36,7 @@ def facts(held: Mapping[str, JsonValue], *, hostname: str = "rack7-gpu3", more: 
 
 
 def shown(held: JsonValue) -> str:
-    """Return what becomes of one text under a name that says nothing."""
+    """Return the redacted form of one text under a name that reveals nothing."""
     found = redact(facts({"said": held})).components[0].facts["said"]
     return found if isinstance(found, str) else json.dumps(found)
 
@@ -215,7 +215,7 @@ def test_names_that_many_share_do_not_spoil_the_words_of_the_stack() -> None:
     }
 
 
-def test_who_runs_this_is_told_nowhere_wherever_his_home_lies() -> None:
+def test_who_runs_this_is_shown_nowhere_wherever_his_home_lies() -> None:
     ours = ourselves({"USER": "jdoe", "LOGNAME": "jdoe", "HOME": "/scratch/jdoe"})
     said = {"python": "/scratch/jdoe/env/bin/python", "line": "jdoe has /gpfs/proj/jdoe", "other": "/mnt/scratch/jdoe2"}
     clean = redact(facts(said), ours).components[0].facts
@@ -369,7 +369,7 @@ def test_a_long_text_of_one_kind_does_not_hold_us_up(part: str) -> None:
     assert len(shown(part * (20_000 // len(part)))) > 0
 
 
-# Lines of logs as people hand them over, the secret in each, and what a message keeps of it.
+# Log lines as people share them, the secret in each, and what a message keeps of it.
 LINES = (
     (
         "ImportError: /home/alice/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister",

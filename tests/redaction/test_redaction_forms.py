@@ -1,4 +1,4 @@
-"""The table of forms: each example vanishes, each near-miss stays, the page says the same, and no pump takes long."""
+"""The table of forms: each example is removed, each near-miss stays, the page says the same, and no pump takes long."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ INVISIBLE = (
     "&#8203;",
     "%E2%80%8B",
 )
-# What must stay though it stands beside nothing that a form knows.
+# What must remain although it resembles a secret: it is next to nothing that a form knows.
 HARMLESS = """
 NVIDIA H100 80GB HBM3
 nvidia-smi 580.95.05
@@ -70,11 +70,11 @@ RuntimeError: CUDA error: no kernel image is available for execution on the devi
 """.strip().splitlines()
 SECONDS, MEGABYTE = 2.0, 1_000_000
 LEAST, DOUBLINGS, MOST_EXPONENT, FLOOR, MOST_PUMPS = 2_000, 3, 1.2, 0.002, 90 if WIDE else 30
-ENOUGH = 0.25  # seconds for the longest text: beyond all proportion, whatever the shorter one took
+ENOUGH = 0.25  # seconds for the longest text: out of all proportion, whatever the shorter one took
 
 
 def shown(text: str) -> str:
-    """Return what becomes of one text under a name that says nothing."""
+    """Return the redacted form of one text under a name that reveals nothing."""
     one = Component(id="x", layer=Layer.DRIVER, vendor="v", status=Status.PRESENT, facts={"said": text})
     return str(redact(Facts(taken="", host=Host(), components=(one,))).components[0].facts["said"])
 
@@ -149,7 +149,7 @@ def pumps(form: Form) -> list[str]:
 
 
 def seconds(text: str, form: Form, runs: int = 1) -> float:
-    """Return how long the processor takes at the least of some runs."""
+    """Return the minimum CPU time of several runs."""
     times = []
     for _ in range(runs):
         begun = time.process_time()
@@ -235,7 +235,7 @@ def test_a_line_of_a_megabyte_is_redacted_in_time(pump: str) -> None:
     ["/home/a{}\n", "--token a{}\n", "user=al{}x\n", "node{}x:1:2 [0] x\n", "https://u{}:p@h{}/\n", "10.2.3.{}:1\n"],
 )
 def test_many_lines_take_as_long_as_their_number(pump: str) -> None:
-    """Whatever they show to be a name is then looked for in all of them."""
+    """Whatever they show to be a name is then removed everywhere."""
 
     def took(lines: int) -> float:
         text = "".join(pump.replace("{}", str(number)) for number in range(lines))

@@ -1,4 +1,4 @@
-"""Reports drawn at random, with texts that try to break out of every form: what hypothesis gives to renderers."""
+"""Reports drawn at random, with texts that try to break out of every format: what hypothesis gives to renderers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXT = st.one_of(
         ["", "::error::x", "%0A", "a|b", "`", "```", "]]>", "<b>", "'=\"", "\ud800", "\x00\x1b", "1.", "\\"]
     ),
 )
-NAMED = TEXT.map("x".__add__)  # what has no name at all is no finding
+NAMED = TEXT.map("x".__add__)  # a finding always has a name
 NUMBER = st.one_of(st.floats(), st.none())
 BECAUSE = st.builds(Because, component=TEXT, fact=TEXT, value=TEXT, source=TEXT)
 FIX = st.builds(Fix, text=TEXT, commands=st.tuples(TEXT, TEXT), needs_root=st.booleans(), verify=st.none() | TEXT)

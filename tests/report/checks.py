@@ -1,4 +1,4 @@
-"""Check reports made by hand: one that passes, one whose host is at fault, and one whose every text means harm."""
+"""Check reports made by hand: one that passes, one whose host is at fault, and one whose every text is malicious."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVIL = "::error::x|%0A\x1b[2J<script>alert(1)</script> \u202e ]]> \ud800 \uffff 
 def check(
     report: Report, class_: HealthClass, why: str, policy: tuple[Held, ...] = (), bench: BenchReport | None = None
 ) -> CheckReport:
-    """Return a report as it was compared with a policy."""
+    """Return a report compared with a policy."""
     held = {one.name: getattr(report, one.name) for one in fields(report)}
     return CheckReport(**held, class_=class_, why=why, policy=policy, bench=bench)
 
@@ -39,20 +39,20 @@ LEAK = Held(rule="memory_in_use", wanted="at most 1 GiB", found="not seen", ok=N
 
 
 def passes() -> CheckReport:
-    """Return the machine on which all is as the policy wants it."""
+    """Return the machine on which everything meets the policy."""
     return check(
         reports.healthy(), HealthClass.OK, "Nothing is wrong, and the policy is kept.", (GPUS,), measurements.good()
     )
 
 
 def bad_host() -> CheckReport:
-    """Return a machine whose driver is too old for what the policy asks for."""
+    """Return a machine whose driver is too old for the policy."""
     why = "the driver 550.54.15 is too old for PyTorch 2.11.0+cu130"
     return check(reports.driver_too_old(), HealthClass.BAD_HOST, why, (GPUS, TORCH, LEAK), measurements.low())
 
 
 def hostile() -> CheckReport:
-    """Return a check whose policy and figures try to end a line, a tag, a cell or a string."""
+    """Return a check whose policy and measurements try to end a line, a tag, a cell or a string."""
     evil = Held(rule=EVIL, wanted=EVIL, found=EVIL, ok=False, place=f"{EVIL}:3")
     (first, *rest) = measurements.good().results
     odd = replace(first, id=EVIL, unit=EVIL, why=(EVIL,), remedy=sh(EVIL), verdict=Mark.LOW)

@@ -1,4 +1,4 @@
-"""A real headless Chromium, spoken to through a pipe in its own protocol: what a page really looks like."""
+"""A real headless Chromium, driven through a pipe in its own protocol: what a page really looks like."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLAGS = (
     "--remote-debugging-pipe",
     "--no-first-run",
 )
-CHANNELS = {0: 1, 2: 3, 6: 4}  # of a PNG's kinds of colour
+CHANNELS = {0: 1, 2: 3, 6: 4}  # by a PNG's colour type
 
 
 def program() -> str | None:
@@ -46,7 +46,7 @@ class Page:
         self("Page.enable")
 
     def __call__(self, method: str, **parameters: object) -> dict[str, Any]:
-        """Send a command of the protocol and give its answer."""
+        """Send a command of the protocol and return its result."""
         number = next(self._numbers)
         said = {"id": number, "method": method, "params": parameters}
         more = {"sessionId": self._session} if self._session else {}
@@ -57,7 +57,7 @@ class Page:
         return result
 
     def show(self, path: Path, width: int, height: int = 900, *, dark: bool = False, media: str = "") -> None:
-        """Load a file on a screen of this width, and wait until it is there."""
+        """Load a file on a screen of this width, and wait until it has loaded."""
         self("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self("Emulation.setEmulatedMedia", media=media, features=[scheme])
@@ -69,7 +69,7 @@ class Page:
         return self("Runtime.evaluate", expression=expression, returnByValue=True)["result"]["value"]
 
     def promised(self, expression: str) -> Any:  # noqa: ANN401 - whatever the page answers
-        """Return what an expression promises as JSON in words."""
+        """Return the result of an expression that promises a JSON string."""
         said = self("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         return json.loads(said["result"]["value"])
 
@@ -137,7 +137,7 @@ def pixels(png: bytes) -> list[int]:
 
 
 def _unfiltered(raw: bytes, row: int, channels: int) -> list[int]:
-    """Undo what PNG does to each row: a value is told as its difference from those left of it and above it."""
+    """Undo PNG's row filter: a value is stored as its difference from those to its left and above it."""
     made: list[int] = []
     above = [0] * row
     for start in range(0, len(raw), row + 1):

@@ -1,4 +1,4 @@
-"""What the tests of the forms share."""
+"""What the tests of the formats share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]
 
 @pytest.fixture(scope="session")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the script of axe-core, which finds what keeps people out of a page."""
+    """Return the script of axe-core, which finds accessibility problems in a page."""
     if (npm := shutil.which("npm")) is None:
         pytest.skip("no npm here, which brings axe-core")
     folder = tmp_path_factory.mktemp("axe")

@@ -1,4 +1,4 @@
-"""How a page looks in a browser: words that lie on other words, and how light it is."""
+"""How a page looks in a browser: words that overlap other words, and how light it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PHONE, DESK = 375, 1280  # pixels
 TOUCH = 2  # pixels that the boxes of two lines may share: letters do not fill theirs
 LEAST_VARIANCE = 100
 UNFOLDED = "document.querySelectorAll('details').forEach(one => { one.open = true; }) || 1"
-# The boxes of all words and drawings as [left, top, right, bottom, text], cut where a scrolling command cuts them.
+# The boxes of all words and drawings as [left, top, right, bottom, text], clipped where a scrolling command clips them.
 BOXES = """(() => {
   const boxes = [], add = (rect, said, node) => {
     const pre = node.closest('pre'), edge = pre ? pre.getBoundingClientRect().right : Infinity;
@@ -35,7 +35,7 @@ BOXES = """(() => {
 
 
 def overlapping(boxes: list[tuple[float, float, float, float, str]]) -> list[tuple[str, str]]:
-    """Return the words that lie on other words."""
+    """Return the words that overlap other words."""
     boxes = sorted(boxes, key=lambda box: box[1])
     found = []
     for number, (left, _, right, bottom, said) in enumerate(boxes):

@@ -1,4 +1,4 @@
-"""Bench reports made by hand: an H200 as it should be, one that is held back, and a machine without a GPU."""
+"""Bench reports made by hand: an H200 as it should be, one that is throttled, and a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TELEMETRY = Telemetry(
 
 
 def figure(id_: str, value: float, ceiling: float, unit: str = "GB/s", verdict: Mark = Mark.OK) -> Result:
-    """Return one figure with a spread of one percent."""
+    """Return one measurement with a spread of one percent."""
     return Result(
         id=id_,
         device=0,
@@ -85,12 +85,12 @@ FIGURES = (
 
 
 def good() -> BenchReport:
-    """Return the figures of a machine on which all is as it should be."""
+    """Return the measurements of a machine on which everything is as it should be."""
     return BenchReport(tool=TOOL, devices=(H200,), results=FIGURES, taken="2026-11-21T10:02:00+00:00", seconds=7.4)
 
 
 def low() -> BenchReport:
-    """Return one low figure, one unsteady, one wrong, and some that were skipped."""
+    """Return one low measurement, one unsteady, one wrong, and some that were skipped."""
     why = ("the link runs at PCIe 5 x8, not x16",)
     results = (
         replace(figure("pcie.h2d.pinned", 25.1, 63.02, verdict=Mark.LOW), why=why),
@@ -140,7 +140,7 @@ def nothing() -> BenchReport:
 
 
 def later() -> BenchReport:
-    """Return figures after several runs, beside an older report of a machine with another driver."""
+    """Return measurements from several runs, next to an older report from a machine with another driver."""
     held = Sustained(
         value=700.0,
         interval=(699.0, 701.0),
@@ -181,7 +181,7 @@ def later() -> BenchReport:
 
 
 def several() -> BenchReport:
-    """Return four GPUs of one kind, one of which is slow with its reason, and what they share."""
+    """Return four GPUs of one model, one of which is slow with its reason, and what they share."""
     devices = tuple(replace(H200, index=gpu, uuid=f"GPU-{gpu}") for gpu in range(4))
     short = ("52% of the limit, 87% is the usual minimum", "also computing on this GPU: 4711 python3, 12.0 GiB")
     names = (("hbm.read", 4633.0, 4814.3), ("l2.read", 10070.0, 10140.0), ("gemm.bf16", 835.0, 1070.5))

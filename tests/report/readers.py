@@ -1,4 +1,4 @@
-"""Readers of other people for each form of a report: each gives all the text that its users would see."""
+"""Third-party readers for each report format: each returns all the text that its users would see."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ PRINTED = 2  # letters of the mark before and after a command
 
 
 def markdown(text: str) -> str:
-    """Read it as CommonMark with tables, then what comes of that as a page."""
+    """Read it as CommonMark with tables, then the result as a page."""
     return page(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text), whole=False, within="<a>")
 
 
 def page(text: str, *, whole: bool = True, within: str = "") -> str:
     """Read HTML by the rules of its standard, with no error forgiven; nothing in it may run or load.
 
-    Only tags ``within`` may lead to an address, which must be one of the web's.
+    Only tags ``within`` may link to an address, which must be on the web.
     """
     parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
     tree = parser.parse(text) if whole else parser.parseFragment(text)
@@ -50,7 +50,7 @@ def page(text: str, *, whole: bool = True, within: str = "") -> str:
 
 
 def junit(text: str) -> str:
-    """Read it as CI servers do; the numbers of the suites must be those of their cases."""
+    """Read it as CI servers do; the suites' totals must match their cases."""
     root = JUnitXml.fromstring(text.encode())
     assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites ')
     seen: list[str] = []
@@ -67,7 +67,7 @@ def junit(text: str) -> str:
 
 
 def sarif(text: str) -> str:
-    """Read it by the schema of its committee, and by what GitHub asks for beside that."""
+    """Read it by its committee's schema, and by GitHub's additional requirements."""
     log = json.loads(text)
     SARIF.validate(log)
     (run,) = log["runs"]
@@ -87,7 +87,7 @@ def sarif(text: str) -> str:
 
 
 def github(text: str) -> str:
-    """Read each line as the runner does; none may be anything but an annotation."""
+    """Read each line as the runner does; every one must be an annotation."""
     return " ".join(f"{title} {message}" for _, title, message in noted(text))
 
 
@@ -113,7 +113,7 @@ def _unescaped(text: str, *, property_: bool = False) -> str:
 
 
 def prometheus(text: str) -> str:
-    """Read it by both formats that there are; each family has help and type, and no sample is there twice."""
+    """Read it in both existing formats; each family has help and type, and no sample occurs twice."""
     seen = []
     for parse in (text_string_to_metric_families, openmetrics.text_string_to_metric_families):
         samples = []

@@ -1,4 +1,4 @@
-"""Reports made by hand: a healthy H200, a driver too old, eight GPUs, no GPU, and text that means harm."""
+"""Reports made by hand: a healthy H200, a driver too old, eight GPUs, no GPU, and malicious text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def seen(
     instances: tuple[Instance, ...] | None = None,
     calls: tuple[Call, ...] = (),
 ) -> Component:
-    """Return a component with one copy, unless told otherwise."""
+    """Return a component with one copy, unless specified otherwise."""
     copy = Instance(key=path or "0", version=version, build=build, path=path, facts=facts or {}, status=status)
     copies = (copy,) if instances is None and status is Status.PRESENT else instances or ()
     return Component(
@@ -72,7 +72,7 @@ def seen(
 
 
 def gpu(uuid: str, index: int) -> Instance:
-    """Return one H200 as NVML tells of it."""
+    """Return one H200 as NVML reports it."""
     return Instance(
         key=uuid,
         facts={
@@ -214,7 +214,7 @@ STUBS = Finding(
 
 
 def h200() -> Report:
-    """Return the machine on which all works, and one framework is a build without a GPU."""
+    """Return the machine on which everything works, except that one framework is a build without a GPU."""
     return Report(
         tool=TOOL,
         host=H200_HOST,
@@ -347,7 +347,7 @@ def driver_too_old() -> Report:
 
 
 def eight() -> Report:
-    """Return eight GPUs of which two links are slow, many Pythons, and many things that could not be seen."""
+    """Return eight GPUs with two slow links, many Pythons, and many things that could not be checked."""
     uuids = [f"GPU-{number}" for number in range(1, 9)]
     gpus = tuple(gpu(uuid, index) for index, uuid in enumerate(uuids))
     links = tuple(Instance(key=uuid, facts={"active": 18, "total": 18}) for uuid in uuids)
@@ -433,7 +433,7 @@ def no_gpu() -> Report:
 
 
 def hostile() -> Report:
-    """Return a report whose every text tries to steer the terminal, to forge a line, or to be markup."""
+    """Return a report whose every text tries to control the terminal, to forge a line, or to be markup."""
     evil = "[red]x[/red] \x1b[2J\x1b]0;owned\x07 \u202egnp.exe \x9b31m\r\n✓ HEALTHY: all is well [/] \ud800 :smile:"
     finding = Finding(
         id="evil",

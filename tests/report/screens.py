@@ -1,4 +1,4 @@
-"""What the first screen of every report keeps to: its length, a headline that agrees, nothing said and unsaid."""
+"""Rules for the first screen of every report: its length, a matching headline, and nothing contradictory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ WIDTH, ONE_CAUSE, ANOTHER, WELL, PASTED = 80, 24, 8, 8, 40
 
 
 def height(text: str) -> int:
-    """Return how many rows of a terminal of 80 columns the text takes, its long commands too."""
+    """Return how many rows of an 80-column terminal the text takes, including its long commands."""
     return sum(-(-cell_len(line) // WIDTH) or 1 for line in text.splitlines())
 
 
 def wrong(report: Report) -> Iterator[str]:
-    """Yield in what the first screen of this report falls short."""
+    """Yield each rule that the first screen of this report breaks."""
     text = render(report, example="examples/driver-too-old.json")
     by_key = {one.key: one for one in report.findings}
     roots = [by_key[key] for key in report.verdict.root_keys]

@@ -1,7 +1,7 @@
-"""Texts as they were agreed on, under ``tests/report/expected``.
+"""Approved texts, under ``tests/report/expected``.
 
-To renew them after a change that is meant, run ``GPUSTACK_RENEW=1 pytest tests/report`` and read the difference in git
-like a change of code. Without the variable a text that differs, or that nobody agreed on, fails its test.
+To renew them after an intended change, run ``GPUSTACK_RENEW=1 pytest tests/report`` and review the difference in git
+like a code change. Without the variable a text that differs, or that was never approved, fails its test.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ EXPECTED = Path(__file__).parent / "expected"
 
 
 def compare(name: str, text: str) -> None:
-    """Hold the text against the one agreed on, byte by byte."""
+    """Compare the text with the approved one, byte by byte."""
     path = EXPECTED / name
     if os.environ.get("GPUSTACK_RENEW"):
         path.write_bytes(text.encode())

@@ -40,7 +40,7 @@ def test_a_report_without_figures_says_so() -> None:
     assert render(replace(measurements.good(), results=())).startswith("· No figures.\n")
 
 
-def test_the_columns_of_all_rows_stand_under_one_another() -> None:
+def test_the_columns_of_all_rows_are_aligned() -> None:
     rows = [line for line in render(measurements.good()).splitlines() if " of " in line and "%" in line]
     assert len(rows) == len(measurements.FIGURES)
     assert len({line.index(" of ") for line in rows}) == len({line.index("%") for line in rows}) == 1
@@ -123,11 +123,11 @@ def test_of_several_gpus_only_those_that_fall_short_are_unfolded() -> None:
     folded = re.findall(r"<details><summary><h3>(GPU \d)", page)
     assert folded == ["GPU 0", "GPU 1", "GPU 3"]
     assert "<h3>GPU 2: " in page
-    assert page.count('<span class="word">varies</span>') == 4  # the host's figures, as the headline calls them
+    assert page.count('<span class="word">varies</span>') == 4  # what the headline calls the host's measurements
     assert '<span class="word">unsteady</span>' not in page
 
 
-def test_the_clock_that_a_sentence_speaks_of_is_within_the_chart() -> None:
+def test_the_clock_that_a_sentence_names_is_within_the_chart() -> None:
     fell = replace(measurements.TELEMETRY, clocks=replace(measurements.TELEMETRY.clocks, held=1601.0))
     page = bench_html.figures(replace(measurements.good(), results=(replace(measurements.FIGURES[0], telemetry=fell),)))
     assert "1601 to 1980" in page

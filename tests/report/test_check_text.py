@@ -1,4 +1,4 @@
-"""The health check's text: the class first, then why, the policy, the figures, the doctor; and that it does no harm."""
+"""The health check's text: first the class, then the reasons, policy, measurements and doctor; and it does no harm."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_class_comes_first_and_what_fails_before_what_holds() -> None:
     assert "gpustack.toml:3" in text
 
 
-def test_only_what_is_not_as_wanted_is_shown_and_the_rest_is_counted() -> None:
+def test_only_what_is_not_as_required_is_shown_and_the_rest_is_counted() -> None:
     text = render(bad())
     assert "✗ bench.least" in text
     assert "gpus.count" not in text

@@ -1,4 +1,4 @@
-"""The figures beside a burst, as a user reads them: without rest, and with zeros."""
+"""The measurements next to a burst, as a user reads them: without pauses, and with zeros."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text(**beside: object) -> str:
     return " ".join(render(replace(measurements.good(), results=(result,)), width=120).split())
 
 
-def test_the_figure_without_rest_stands_beside_the_burst_with_clock_and_watts() -> None:
+def test_the_figure_without_rest_is_next_to_the_burst_with_clock_and_watts() -> None:
     wanted = "without rest for 5 s: 690.0 TFLOP/s (82% of the burst) at 1310 MHz, 686 W, not steady"
     assert wanted in text(sustained=SUSTAINED)
     assert "not steady" not in text(sustained=replace(SUSTAINED, steady=True))

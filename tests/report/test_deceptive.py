@@ -1,4 +1,4 @@
-"""No letter of the input deceives in any form: what is invisible is written out, what looks like a link is none."""
+"""No letter of the input deceives in any format: what is invisible is written out, what looks like a link is none."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ IGNORABLE = (
     (0x1D173, 0x1D17A),
     (0xE0000, 0xE0FFF),
 )
-BLANKS = (0x2800, 0xFFFC, 0x13441, 0x13442, 0x16FE4, 0x1D159)  # no letter, or a picture of nothing
+BLANKS = (0x2800, 0xFFFC, 0x13441, 0x13442, 0x16FE4, 0x1D159)  # not a letter, or a picture of nothing
 CLASSES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 SPACES = "\t\n\r"
 ROW = 256
@@ -60,13 +60,13 @@ PLANES = frozenset({0xD800, 0xDBFF, 0xDC00, 0xDFFF, 0xE000, 0xF8FF, *(0x10000 * 
 
 @cache
 def rows() -> tuple[str, ...]:
-    """Return every letter that there is, in rows."""
+    """Return every existing letter, in rows."""
     return tuple("".join(map(chr, range(at, at + ROW))) for at in range(0, sys.maxunicode + 1, ROW))
 
 
 @cache
 def deceptive() -> frozenset[str]:
-    """Return every letter that is not seen, or not as what it is."""
+    """Return every letter that is invisible, or looks like something else."""
     found = {letter for row in rows() for letter in row if unicodedata.category(letter) in CLASSES}
     found |= {chr(one) for first, last in IGNORABLE for one in range(first, last + 1)}
     return frozenset((found | set(map(chr, BLANKS))) - set(SPACES))
@@ -74,10 +74,10 @@ def deceptive() -> frozenset[str]:
 
 @cache
 def chosen() -> str:
-    """Return those that are planted: all with a name; of half pairs, of private use and without a name a sample.
+    """Return those that are planted: all with a name; a sample of surrogates, private use and those without a name.
 
     Of these CI takes the ends of their ranges and of each plane and one in 32 of those at the end of a row of 256,
-    ``GPUSTACK_WIDE=1`` all half pairs and both ends of each row.
+    ``GPUSTACK_WIDE=1`` all surrogates and both ends of each row.
     """
     many = {letter for letter in deceptive() if unicodedata.category(letter) in {"Cs", "Co", "Cn"}}
     ends = [letter for letter in many if unicodedata.category(letter) == "Cs" or ord(letter) % ROW in {0, ROW - 1}]
@@ -106,7 +106,7 @@ def written_out(row: str) -> str:
 
 
 def planted(thing: Thing, payload: str, spared: str = "unit") -> Thing:
-    """Return the thing with the payload within every text of it, and at both ends, but in fields of this name."""
+    """Return the thing with the payload within every text of it, and at both ends, except in fields of this name."""
     if isinstance(thing, str) and not isinstance(thing, Enum):
         return cast("Thing", f"{payload}{thing[:1]}{payload}{thing[1:]}{payload}")
     if is_dataclass(thing) and not isinstance(thing, type):
@@ -122,7 +122,7 @@ def planted(thing: Thing, payload: str, spared: str = "unit") -> Thing:
 
 
 def written(form: str, reported: Reported) -> str:
-    """Return it in this form; text is that of its own command."""
+    """Return it in this format; text is that of its own command."""
     if form != "text":
         return renderer(form)(reported)
     return text.render(reported) if isinstance(reported, Report) else bench_text.render(reported)
@@ -134,12 +134,12 @@ def written(form: str, reported: Reported) -> str:
 def test_no_form_of_output_lets_one_through(form: str, make: str) -> None:
     reported = planted(MAKE[make](), chosen())
     shown = written(form, reported)
-    shown = shown.replace("⚠\ufe0f", "")  # a sign of our own, with the selector that makes a picture of it
+    shown = shown.replace("⚠\ufe0f", "")  # a symbol of our own, with the selector that turns it into an emoji
     assert sorted(deceptive() & set(shown)) == []
     assert "3164" in shown or form == "prometheus"
 
 
-# What GitHub makes of a text after it read its Markdown: mentions, references, pictures. Source: docs.github.com,
+# What GitHub makes of a text after parsing its Markdown: mentions, references, pictures. Source: docs.github.com,
 # "Autolinked references and URLs"; gjtorikian/commonmarker and html-pipeline's @mention filter.
 AFTERWARDS = re.compile(
     r"(?i)(?<![\w`])@[a-z0-9](?:[a-z0-9-]*)|(?<!\w)#\d+|(?<!\w)gh-\d+|[\w.-]+/[\w.-]+#\d+|:[+a-z_-][\w+-]*:|://|www\."
@@ -229,14 +229,14 @@ HARMLESS = {
 
 
 def page(markdown: str) -> Element:
-    """Return what GitHub's own parser makes of it, with its extensions and without its filter."""
+    """Return the output of GitHub's own parser, with its extensions and without its filter."""
     made = cmarkgfm.github_flavored_markdown_to_html(markdown, cmarkgfm.Options.CMARK_OPT_UNSAFE)
     found: Element = html5lib.HTMLParser(namespaceHTMLElements=False).parseFragment(made)
     return found
 
 
 def loose(one: Element) -> Iterator[str]:
-    """Yield the texts that stand neither in code nor in a link: those that GitHub looks through afterwards."""
+    """Yield the texts that are neither in code nor in a link: those that GitHub processes afterwards."""
     if one.tag not in {"code", "pre", "a"}:
         yield one.text or ""
         for inner in one:
@@ -245,7 +245,7 @@ def loose(one: Element) -> Iterator[str]:
 
 
 def harmful(markdown: str) -> list[str]:
-    """Return what GitHub would make of the text that is more than text."""
+    """Return everything that GitHub would turn into more than text."""
     whole = page(markdown)
     tags = [one.tag for one in whole.iter() if one is not whole and one.tag not in HARMLESS]
     return [*map(str, tags), *(match[0] for part in loose(whole) for match in AFTERWARDS.finditer(part))]

@@ -1,4 +1,4 @@
-"""The text of a difference: what it means, then the changes behind it, then the others; and it does no harm."""
+"""The text of a difference: what it means, then the changes that cause it, then the others; and it does no harm."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def told(key: str, title: str, before: Severity | None, after: Severity | None, 
 
 
 def upgrade() -> Difference:
-    """Return what an upgrade of PyTorch on an old driver brings."""
+    """Return the effects of a PyTorch upgrade on an old driver."""
     return Difference(
         tool=TOOL,
         before=Side(path="monday.json", taken="2026-11-16T08:00:00+00:00", hostname="node-7", status=Health.HEALTHY),

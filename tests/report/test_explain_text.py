@@ -69,7 +69,7 @@ def test_every_line_fits_the_page_but_a_command_is_never_broken() -> None:
     assert TERM.see[0] in render_explanation(SEVERAL, width=20)
 
 
-def test_a_finding_told_in_full_is_not_told_in_full_again() -> None:
+def test_a_finding_shown_in_full_is_not_shown_in_full_again() -> None:
     text = render_explanation(Explanation(words="79", meanings=(FINDING, CODE)))
     assert text.count("The link is gone.") == 1
     assert text.count("A GPU has fallen off the bus.") == 2
@@ -80,13 +80,13 @@ def test_many_names_are_cut_short_unless_all_are_asked_for() -> None:
     assert "term 19" in render_explanation(SEVERAL, verbose=True)
 
 
-def test_nothing_in_the_words_can_steer_a_terminal_and_ascii_is_ascii() -> None:
+def test_nothing_in_the_words_can_control_a_terminal_and_ascii_is_ascii() -> None:
     text = render_explanation(Explanation(words="\x1b[31mx\u202e", missing=()), colour=False)
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert render_explanation(Explanation(words="größe …"), ascii=True).isascii()
 
 
-def test_colour_is_used_only_where_it_is_wanted() -> None:
+def test_colour_is_used_only_where_it_is_requested() -> None:
     assert "\x1b[" in render_explanation(SEVERAL, colour=True)
     assert "\x1b[" not in render_explanation(SEVERAL)

@@ -1,4 +1,4 @@
-"""Every form of a report, read by someone else's reader: it is valid, says the same, and no text in it does harm."""
+"""Every report format, read by a third-party reader: it is valid, says the same, and no text in it does harm."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ ALL: dict[str, Callable[[], Reported]] = {**reports.ALL, **measurements.ALL, **c
 
 
 def written(form: str, reported: Reported, told: Told = NOTHING) -> str:
-    """Return a report in one form."""
+    """Return a report in one format."""
     return renderer(form)(reported, told)
 
 
 def plain(text: str) -> str:
-    """Return the text as it can be compared between forms: one space between words, no sign that one of them lacks."""
+    """Return the text normalised for comparing formats: one space between words, no symbol that one of them lacks."""
     return " ".join(clean(text).replace("|", "/").replace("\u2223", "/").replace("\\x3a:", "::").split())
 
 
@@ -51,7 +51,7 @@ def test_every_form_carries_the_same_findings_and_failed_rules(form: str, name: 
     assert [row.rule for row in asked if plain(row.rule) not in seen] == []
 
 
-def test_what_does_not_apply_is_no_news_and_what_nobody_could_see_is_some() -> None:
+def test_what_does_not_apply_is_not_news_and_what_could_not_be_checked_is_some() -> None:
     over = Held(rule="ignore.x", wanted="ignored", found="this ended", ok=None, whose=HealthClass.OK)
     reported = replace(checks.ALL["check-bad-host"](), policy=(over, checks.LEAK))
     assert "does not apply | ignore.x" in written("markdown", reported)
@@ -95,10 +95,10 @@ def test_what_fails_in_junit_is_what_fails_the_command() -> None:
 
     assert failures(Severity.ERROR) == 0
     assert failures(Severity.ERROR, Severity.WARNING) == 1
-    assert written("junit", reports.eight()).count("<skipped ") == 2  # a finding and a contract that nobody knows
+    assert written("junit", reports.eight()).count("<skipped ") == 2  # an unknown finding and an unknown contract
     assert (
         written("junit", checks.bad_host()).count("<failure ") == 5
-    )  # the policy, the driver, two contracts, a figure
+    )  # the policy, the driver, two contracts, a measurement
 
 
 def test_a_contract_broken_in_another_python_breaks_nothing() -> None:

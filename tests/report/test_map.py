@@ -36,7 +36,7 @@ VOID = {"meta", "br"}
 
 
 def map_of(report: Report) -> StackMap:
-    """Return the map of the machine of a report made by hand, with the contracts and the matrix of that report."""
+    """Return the map of a handmade report's machine, with the contracts and the matrix of that report."""
     drawn = chart(Facts(taken=report.taken, host=report.host, components=report.components, seconds=0.5), MATRIX)
     return replace(drawn, contracts=report.contracts, tool=report.tool)
 

@@ -1,4 +1,4 @@
-"""The pages in a real Chromium, on a phone, a desk and at 200 %: nothing blank, cut, overlapping or inaccessible."""
+"""The pages in a real Chromium, on a phone, a desktop and at 200 %: nothing blank, cut, overlapping or inaccessible."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ PAGES: dict[str, Callable[[], str]] = {
     **{f"trace-{name}": lambda made=made: trace_html.render(made()) for name, made in traces.ALL.items()},  # type: ignore[misc]
     "fleet": lambda: report_html.render_fleet(reports.fleet()),
 }
-# What axe-core finds: the rule, how bad it is, and the first place.
+# What axe-core finds: the rule, how serious it is, and the first place.
 FOUND = """axe.run(document, {resultTypes: ['violations']}).then(said => JSON.stringify(
   said.violations.map(one => [one.id, one.impact, one.nodes[0].html])))"""
-ZOOMED = looks.DESK // 2  # what is left of a desk's screen at 200 %
+ZOOMED = looks.DESK // 2  # what is left of a desktop screen at 200 %
 
 
 def shown(browser: chromium.Page, folder: Path, name: str, width: int, *, dark: bool = False, media: str = "") -> None:
@@ -45,7 +45,7 @@ def shown(browser: chromium.Page, folder: Path, name: str, width: int, *, dark: 
 
 @pytest.mark.parametrize("width", [looks.PHONE, ZOOMED, looks.DESK])
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_is_cut_or_lies_on_something_else(
+def test_nothing_is_cut_or_overlaps_something_else(
     browser: chromium.Page, tmp_path: Path, name: str, width: int
 ) -> None:
     shown(browser, tmp_path, name, width)
@@ -60,7 +60,7 @@ def test_nothing_is_cut_or_lies_on_something_else(
 
 @pytest.mark.parametrize(("width", "dark"), [(looks.DESK, False), (looks.DESK, True), (ZOOMED, False), (ZOOMED, True)])
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_keeps_people_out(
+def test_nothing_is_inaccessible(
     browser: chromium.Page, axe: str, tmp_path: Path, name: str, width: int, *, dark: bool
 ) -> None:
     shown(browser, tmp_path, name, width, dark=dark)
@@ -69,7 +69,7 @@ def test_nothing_keeps_people_out(
     assert browser.promised(FOUND) == []
 
 
-def test_what_keeps_people_out_would_be_noticed(browser: chromium.Page, axe: str, tmp_path: Path) -> None:
+def test_what_is_inaccessible_would_be_noticed(browser: chromium.Page, axe: str, tmp_path: Path) -> None:
     shown(browser, tmp_path, "healthy", looks.DESK)
     browser.ask("document.documentElement.removeAttribute('lang') || 1")
     browser.ask("document.querySelector('h1').style.color = '#eee'")
@@ -93,7 +93,7 @@ def test_on_a_phone_every_command_is_whole_and_has_a_button_that_copies_it(
     assert browser.ask("document.querySelector('button.copy').textContent") == "Copied"
 
 
-def test_beside_a_wide_command_its_button_takes_no_row_and_the_headline_stands_once(
+def test_beside_a_wide_command_its_button_takes_no_row_and_the_headline_occurs_once(
     browser: chromium.Page, tmp_path: Path
 ) -> None:
     shown(browser, tmp_path, "driver-too-old", looks.DESK)
@@ -132,7 +132,7 @@ def test_on_paper_commands_are_whole_and_words_are_dark(browser: chromium.Page, 
     assert browser.ask(wide) == 0
 
 
-def test_words_on_words_would_be_noticed(browser: chromium.Page, tmp_path: Path) -> None:
+def test_overlapping_words_would_be_noticed(browser: chromium.Page, tmp_path: Path) -> None:
     shown(browser, tmp_path, "healthy", looks.DESK)
     browser.ask("document.querySelector('h1').style.marginBottom = '-2rem'")
     assert looks.overlapping([tuple(box) for box in browser.ask(looks.BOXES)]) != []

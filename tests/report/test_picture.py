@@ -1,4 +1,4 @@
-"""The pictures of the README are made by the program: a record goes in, an SVG that loads nothing comes out."""
+"""The README's pictures are made by the program: a recording goes in, an SVG that loads nothing comes out."""
 
 from __future__ import annotations
 

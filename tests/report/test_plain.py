@@ -1,4 +1,4 @@
-"""The JSON: the keys that were promised, the same bytes for the same report, and nothing that JSON cannot say."""
+"""The JSON: the promised keys, the same bytes for the same report, and nothing that JSON cannot express."""
 
 from __future__ import annotations
 

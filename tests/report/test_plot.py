@@ -1,4 +1,4 @@
-"""The picture of a bench report, and the roofline in letters."""
+"""The plot of a bench report, and the roofline in letters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRIAD = measurements.figure("hbm.triad", 4400.0, 4814.3)
 
 
 def shaped() -> tuple[Result, ...]:
-    """Return figures in which the bf16 product tells its shape, and what it reached without rest."""
+    """Return measurements in which the bf16 product states its shape, and its rate without pauses."""
     held = Sustained(value=700.0, interval=(699.0, 701.0), steady=True, samples=(700.0,), seconds=5.0)
     return (
         *(one for one in measurements.FIGURES if one.id != "gemm.bf16"),
@@ -60,7 +60,7 @@ def test_without_a_product_of_known_shape_or_a_memory_limit_there_is_no_roofline
     assert roofline(()) is None
 
 
-def test_the_svg_is_sound_and_has_a_bar_for_each_figure_and_a_point_for_each_product() -> None:
+def test_the_svg_is_valid_and_has_a_bar_for_each_figure_and_a_point_for_each_product() -> None:
     text = plot.svg(REPORT)
     said = [element.text for element in elements(text, "text")]
     for one in shaped():

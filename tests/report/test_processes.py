@@ -1,4 +1,4 @@
-"""The row of each process on a GPU: who it is, with what, how much it holds; those that hold only a node together."""
+"""The row of each process on a GPU: its name, Python and memory; those that only keep a node open share one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_those_that_hold_a_node_alone_are_one_row() -> None:
     assert told(*others) == [(f"gpu-processes 3 {TIMES} python3", "custom, holds a GPU's device node open")]
 
 
-def test_garbage_in_the_place_of_facts_is_passed_over() -> None:
+def test_garbage_in_the_place_of_facts_is_skipped() -> None:
     assert told({"key": "x", "gpus": 7, "frameworks": ("a", {"version": "1"}), "used_mib": "much"})[0][0].endswith(
         "here"
     )

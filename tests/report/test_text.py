@@ -144,7 +144,7 @@ def test_hints_call_gpustack_as_the_user_does_and_other_commands_are_left_alone(
     assert "uv run gpustack explain driver-too-old" in text
 
 
-def test_a_command_stands_whole_on_a_line_of_its_own_however_narrow_the_page() -> None:
+def test_a_command_is_whole_on_a_line_of_its_own_however_narrow_the_page() -> None:
     command = reports.CPU_BUILD.fix.verify if reports.CPU_BUILD.fix else ""
     assert command
     for width in (20, 40, 80):
@@ -184,13 +184,13 @@ def test_findings_that_name_each_other_as_causes_are_still_told() -> None:
     assert "egg" in text
 
 
-def test_a_finding_whose_cause_is_not_in_the_report_stands_for_itself() -> None:
+def test_a_finding_whose_cause_is_not_in_the_report_is_shown_on_its_own() -> None:
     lost = replace(reports.DRIVER, caused_by="nobody")
     text = render(replace(reports.h200(), findings=(lost,), verdict=Verdict(status=Health.BROKEN)))
     assert "\n✗ error: the driver 550.54.15 is too old" in text
 
 
-def test_the_same_finding_on_many_instances_is_told_once_with_the_others_named() -> None:
+def test_the_same_finding_on_many_instances_is_reported_once_with_the_others_named() -> None:
     text = render(reports.eight(), verbose=1)
     assert text.count("reseat the card") == render(reports.eight()).count("reseat the card") == 1
     assert "- the PCIe link of GPU-2 runs at width 8 of 16\n  - the PCIe link of GPU-3" in text
@@ -264,7 +264,7 @@ def test_the_environment_does_not_change_the_text(monkeypatch: pytest.MonkeyPatc
         (tuple("abcdefghij"), "a, b, c, d, e, f, g, h and 2 more"),
     ],
 )
-def test_a_fact_is_told_in_words(held: JsonValue, said: str) -> None:
+def test_a_fact_is_reported_in_words(held: JsonValue, said: str) -> None:
     assert value(held) == said
 
 

@@ -1,4 +1,4 @@
-"""The page of a trace: whole by the rules of HTML, loading nothing, and in a real Chromium neither blank nor cut."""
+"""The page of a trace: valid HTML, loading nothing, and in a real Chromium neither blank nor cut."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_the_times_of_batches_are_two_lines_or_nothing() -> None:
 
 @pytest.mark.parametrize("width", [looks.PHONE, looks.DESK])
 @pytest.mark.parametrize("name", traces.ALL)
-def test_nothing_is_cut_or_lies_on_other_words(browser: chromium.Page, tmp_path: Path, name: str, width: int) -> None:
+def test_nothing_is_cut_or_overlaps_other_words(browser: chromium.Page, tmp_path: Path, name: str, width: int) -> None:
     shown(browser, tmp_path, name, width)
     assert browser.ask("innerWidth") == width
     assert browser.ask("document.documentElement.scrollWidth") <= width
@@ -154,7 +154,7 @@ def test_it_is_not_blank_and_follows_light_and_dark(
     assert (mean < 128) is dark
 
 
-def test_words_on_words_and_beyond_a_box_would_be_noticed(browser: chromium.Page, tmp_path: Path) -> None:
+def test_overlapping_and_overflowing_words_would_be_noticed(browser: chromium.Page, tmp_path: Path) -> None:
     shown(browser, tmp_path, "gpu", looks.DESK)
     browser.ask("document.querySelector('.machine b').textContent = 'far-too-long-for-its-box'.repeat(9)")
     browser.ask("document.querySelector('.machine b').style.whiteSpace = 'pre'")

@@ -1,4 +1,4 @@
-"""The file for Perfetto, held to the Trace Event Format by a strict reader of its public description.
+"""The file for Perfetto, checked against the Trace Event Format by a strict reader of its public description.
 
 The format: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, read in its
 parts JSON Object Format, Complete Events and Metadata Events. Perfetto says of complete events that those of one
@@ -23,7 +23,7 @@ COMPLETE = {"name": str, "cat": str, "ph": str, "ts": float, "dur": float, "pid"
 
 
 def read(text: str) -> list[dict[str, Any]]:
-    """Read the file with nothing forgiven; give its complete events."""
+    """Read the file with nothing forgiven; return its complete events."""
     held = json.loads(text, parse_constant=lambda one: pytest.fail(f"{one} is not JSON"))
     assert set(held) == OBJECT
     assert held["displayTimeUnit"] in {"ms", "ns"}
@@ -55,7 +55,7 @@ def read(text: str) -> list[dict[str, Any]]:
 
 
 def nest(events: list[dict[str, Any]]) -> None:
-    """Hold the events of one thread to lying apart or within one another."""
+    """Assert that the events of one thread are disjoint or nested."""
     open_: list[float] = []
     for one in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
         while open_ and one["ts"] >= open_[-1] - 5e-4:
@@ -77,7 +77,7 @@ def test_steps_and_moments_are_where_they_were() -> None:
     steps = [one for one in events if one["thread"] == "the seven steps"]
     assert [one["name"][0] for one in steps] == list("1234567")
     assert (steps[0]["ts"], steps[0]["dur"]) == (0, 52000)
-    assert steps[1]["ts"] == 52100  # where the timeline says that the copy began
+    assert steps[1]["ts"] == 52100  # where the copy begins according to the timeline
     assert {one["thread"] for one in events} == {"the seven steps", "host", "link", "stream 1"}
     first = next(one for one in events if one["thread"] == "stream 1")
     assert (first["name"], first["ts"], first["cat"]) == ("norm1", 393400, "step 5")

@@ -1,4 +1,4 @@
-"""A trace as people read it: every step with its bar, eighty columns, no colour in a pipe, and nothing made up."""
+"""A trace as people read it: every step with its bar, eighty columns, no colour in a pipe, and nothing invented."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_step_has_its_time_its_part_and_its_figures() -> None:
     assert "all 7 steps are done, and the answer is right." in text
 
 
-def test_layers_tell_what_bounds_them_and_kernels_what_nobody_knows() -> None:
+def test_layers_tell_what_bounds_them_and_kernels_what_is_unknown() -> None:
     text = render(traces.gpu())
     assert re.search(r"^attention\.qkv +35\.5 µs +559 +363 TFLOP/s +40% compute$", text, re.MULTILINE)
     assert re.search(r"^attention\.split .* GB/s +\d+% memory$", text, re.MULTILINE)
@@ -79,14 +79,14 @@ def test_layers_tell_what_bounds_them_and_kernels_what_nobody_knows() -> None:
     assert "mlp.up: cuBLASLt does not report the grid of its kernels" in render(traces.gpu(), verbose=True)
 
 
-def test_many_kernels_are_told_with_v() -> None:
+def test_many_kernels_are_shown_with_v() -> None:
     many = replace(traces.gpu(), kernels=traces.gpu().kernels * 3)
     assert "and 27 more: -v shows them" in render(many)
     assert "more: -v shows them" not in render(many, verbose=True)
     assert "on the CPU, 90 times as long" in render(traces.gpu(), verbose=True)
 
 
-def test_what_is_compared_is_told_with_its_gain() -> None:
+def test_what_is_compared_is_reported_with_its_gain() -> None:
     text = " ".join(render(traces.gpu()).split())
     assert "17 kernels started one by one (eager): 410 µs; as one CUDA graph: 310 µs, 1.32 times as fast" in text
     assert "in 4 chunks over 2 streams: 740 µs, 1.49 times as fast" in text
@@ -118,7 +118,7 @@ def test_several_causes_are_all_told_and_limits_say_where_they_are_from() -> Non
     assert "CPU OR GPU" not in render(replace(traces.gpu(), crossover=None))
 
 
-def test_a_wrong_answer_is_said_first_and_is_no_figure() -> None:
+def test_a_wrong_answer_is_said_first_and_is_not_a_figure() -> None:
     text = " ".join(render(traces.mistaken()).split())
     assert text.startswith("✗ FAILED: step 7 failed, copied back and checked: error 0.6.")
     assert "not within 0.01" in text
@@ -235,7 +235,7 @@ def test_what_is_hardly_anything_is_not_nothing() -> None:
     assert kernel(replace(traces.gpu().kernels[0], waves=0.000947))[6] == "0.001"
 
 
-def test_a_part_of_the_peak_stands_beside_operations_whatever_bounds_the_layer() -> None:
+def test_a_part_of_the_peak_is_next_to_operations_whatever_bounds_the_layer() -> None:
     trace = traces.gpu()
     wide = next(one for one in trace.layers if one.bound is Bound.COMPUTE)
     assert rate(replace(wide, bound=Bound.LAUNCH), trace) == rate(wide, trace)
@@ -249,14 +249,14 @@ def test_the_last_column_of_the_layers_is_explained_where_it_is() -> None:
     assert "bound by" not in render(replace(traces.gpu(), layers=()))
 
 
-def test_of_a_users_model_no_operations_are_told() -> None:
+def test_of_a_users_model_no_operations_are_reported() -> None:
     trace = traces.gpu()
     users = replace(trace, subject=replace(trace.subject, flops=0.0, file="model.onnx"))
     assert "FLOP/byte" not in render(users)
     assert "FLOP/byte" in render(trace)
 
 
-def test_notes_are_told_with_v_and_the_whole_at_the_end_of_the_steps() -> None:
+def test_notes_are_shown_with_v_and_the_whole_at_the_end_of_the_steps() -> None:
     noted = Figure(name="copied", value=1.0, unit="GB/s", note="this once")
     trace = traces.gpu()
     first = replace(trace.steps[0], figures=(noted,))

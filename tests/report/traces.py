@@ -1,4 +1,4 @@
-"""Traces to be rendered. Their figures were made up for the tests; they tell nothing of any GPU."""
+"""Traces to be rendered. Their numbers were made up for the tests; they say nothing about any GPU."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def gpu() -> Trace:
 
 
 def cpu() -> Trace:
-    """Return a trace on the CPU alone."""
+    """Return a trace on the CPU only."""
     whole = gpu()
     steps = tuple(one if one.number in {1, 5, 6} else needing(one.number) for one in whole.steps)
     few = Check(
@@ -222,7 +222,7 @@ def mistaken() -> Trace:
 
 
 def framework() -> Trace:
-    """Return a trace of a framework with the chain down to the kernel, broken off at cuDNN."""
+    """Return a trace of a framework with the chain down to the kernel, interrupted at cuDNN."""
     chain = (
         Loaded(layer=Layer.APPLICATION, name="script"),
         Loaded(layer=Layer.FRAMEWORK, name="torch", version="2.11.0+cu130", file="/opt/venv/lib/python3.12/torch"),

@@ -1,4 +1,4 @@
-"""The shipped schemas are those of our types, and every output is held to them."""
+"""The shipped schemas are those of our types, and every output is validated against them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.schemas import ROOTS, write
 
 
 def validator(name: str) -> jsonschema.Draft202012Validator:
-    """Return what holds an output against the shipped schema of this name."""
+    """Return what validates an output against the shipped schema of this name."""
     schema = json.loads((assets.SCHEMAS / f"{name}.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
@@ -40,7 +40,7 @@ SNAPSHOT = Facts(
 
 
 def test_the_shipped_schemas_are_those_of_the_types(tmp_path: Path) -> None:
-    """When this fails: ``python -m tools.schemas``, and read the difference as a change of what users rely on."""
+    """When this fails: ``python -m tools.schemas``, and review the difference as a change of what users rely on."""
     write(tmp_path)
     assert {path.stem for path in assets.SCHEMAS.glob("*.json")} == set(ROOTS)
     for name in ROOTS:

@@ -1,4 +1,4 @@
-"""The recipe for conda-forge names what the package needs, in the bounds that the package has."""
+"""The recipe for conda-forge names the package's requirements, with the package's bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package for Debian and Ubuntu: it brings what it needs below its own folder, and is the same twice."""
+"""The package for Debian and Ubuntu: it ships its dependencies below its own folder, and builds reproducibly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ needs = pytest.mark.skipif(not TOOL, reason="dpkg-deb is not here")
 
 
 def made(site: Path) -> Path:
-    """Return a folder with a gpustack that prints what it was started with."""
+    """Return a folder with a gpustack that prints its own command line."""
     (site / "gpustack").mkdir(parents=True)
     (site / "gpustack/__main__.py").write_text(
         "import sys\ndef main():\n    import other\n    print(other.SAYS, sys.argv[1:], __file__)\n"

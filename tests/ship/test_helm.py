@@ -1,7 +1,7 @@
-"""The Helm chart: what it renders is what the tested manifests are, and nothing that Kubernetes or its schema refuses.
+"""The Helm chart: it renders what the tested manifests are, and nothing that Kubernetes or its schema refuses.
 
-The few forms of Helm's templates that the chart uses are filled in here; where Helm itself is installed, it has to
-render the same, and to have nothing against the chart.
+The few template forms of Helm that the chart uses are filled in here; where Helm itself is installed, it has to render
+the same, and its lint must accept the chart.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JOB = {**VALUES, "job": {"enabled": True, "node": "n1", "gpus": 4}}
 
 
 def rendered(name: str, values: dict[str, Any]) -> str:
-    """Return a template filled in: a value, one as JSON, one that another stands in for, and a part that may be out."""
+    """Return a template filled in: a value, one as JSON, one with a default, and an optional part."""
     known = {"Release": {"Name": "here"}, "Chart": {"AppVersion": ABOUT["appVersion"]}, "Values": values}
 
     def value(path: str) -> Any:  # noqa: ANN401 - as YAML gives it
@@ -84,7 +84,7 @@ def test_its_rights_are_those_of_the_manifests_that_were_tried() -> None:
     assert not rendered("job.yaml", VALUES)
 
 
-def test_the_values_keep_to_their_schema_and_a_slip_of_the_pen_does_not() -> None:
+def test_the_values_keep_to_their_schema_and_a_typing_error_does_not() -> None:
     jsonschema.validate(VALUES, SCHEMA)
     for wrong in ({**VALUES, "polcy": ""}, {**VALUES, "textfile": "here"}, {**VALUES, "everySeconds": 1}):
         with pytest.raises(jsonschema.ValidationError):

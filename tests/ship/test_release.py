@@ -1,4 +1,4 @@
-"""What a release is: one version wherever it stands, metadata that leads somewhere, and a workflow whose steps run."""
+"""What a release is: one version everywhere, metadata whose links work, and a workflow whose steps run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def steps(job: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a copy of what is packed, under git; who runs the tests on GitHub has its variables, and it has not."""
+    """Return a copy of what is packed, under git; a test run on GitHub has GitHub's variables, the copy does not."""
     for name in ("GITHUB_REPOSITORY", "GITHUB_SERVER_URL"):
         monkeypatch.delenv(name, raising=False)
     copy = copied(tmp_path)
@@ -99,7 +99,7 @@ def test_a_commit_with_the_tag_of_another_release_is_not_built(checkout: Path, t
     build(checkout, tmp_path / "fine")
 
 
-def test_a_release_writes_its_version_wherever_it_stands_and_dates_the_changes(checkout: Path) -> None:
+def test_a_release_writes_its_version_wherever_it_occurs_and_dates_the_changes(checkout: Path) -> None:
     before = release.version(checkout)
     release.release(checkout, "7.8.9", "2027-01-31")
     assert release.version(checkout) == "7.8.9"
@@ -116,7 +116,7 @@ def test_a_release_writes_its_version_wherever_it_stands_and_dates_the_changes(c
 @pytest.mark.parametrize(
     ("wanted", "says"), [("0.0.1", "is not newer"), ("1.0.0-1", "plain form"), ("new", "no version")]
 )
-def test_what_is_no_release_is_refused(wanted: str, says: str, checkout: Path) -> None:
+def test_what_is_not_a_release_is_refused(wanted: str, says: str, checkout: Path) -> None:
     with pytest.raises(ValueError, match=says):
         release.release(checkout, wanted, "2027-01-31")
     assert git(checkout, "status", "--porcelain") == ""

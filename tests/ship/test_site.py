@@ -1,4 +1,4 @@
-"""The documentation site: a page with its own address for everything there is to look up, and no link into nothing."""
+"""The documentation site: a page with its own address for everything there is to look up, and no broken link."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ PROGRAM = "import json, sys\nprint(json.dumps([__file__, sys.argv[1:], sys.path]
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """Return what is installed: a gpustack that says where it is, and what installers write beside it."""
+    """Return what is installed: a gpustack that prints its location, and what installers write beside it."""
     folder = tmp_path / "site"
     for name, text in {
         "gpustack/__main__.py": PROGRAM,
@@ -135,7 +135,7 @@ def test_the_real_one_is_the_same_twice_and_does_its_work_alone(tmp_path: Path) 
     here = json.loads(run(archive, home, "doctor", "--format", "json").stdout)
     assert {one["id"]: one["status"] for one in here["components"]}["linux-kernel"] == "present"
     assert "fallen off the bus" in run(archive, home, "explain", "xid", "79").stdout
-    hint = "".join(run(archive, home, "doctor", "--from", str(OLD)).stdout.split())  # a long path goes over lines
+    hint = "".join(run(archive, home, "doctor", "--from", str(OLD)).stdout.split())  # a long path is wrapped
     assert f"python3{archive}explaindriver-too-old-for-cuda-buildsayswhy" in hint
     for python in filter(None, (shutil.which(f"python3.{minor}") for minor in range(10, 15))):
         done = subprocess.run([python, archive, "--version"], env={**os.environ, "HOME": str(home)}, check=False)

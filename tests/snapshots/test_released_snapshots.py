@@ -1,4 +1,4 @@
-"""A snapshot of every schema that was ever released opens, whatever was added since; damaged ones are one line."""
+"""A snapshot of every schema ever released opens, whatever was added since; damaged ones get one line."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_snapshot_that_was_cut_is_refused_in_one_line(path: Path, left: int, t
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
 
 
-def test_a_snapshot_of_tomorrow_is_refused_and_says_what_is_wanted() -> None:
+def test_a_snapshot_of_tomorrow_is_refused_and_says_what_is_needed() -> None:
     said = {**json.loads(RELEASED[-1].read_text("utf-8")), "schema": "gpustack.snapshot/99"}
     with pytest.raises(InputError, match=r"holds gpustack\.snapshot/99, but gpustack\.snapshot/1 is required"):
         snapshots.take(said, "x.json")

@@ -1,4 +1,4 @@
-"""A saved report of the bench is read back as it was, also one of an older gpustack; anything else is refused."""
+"""A saved bench report is read back as it was, even one from an older gpustack; anything else is refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_recorded_reports_of_older_versions_are_read() -> None:
 
 
 def changed(said: dict[str, Any], *keys: str | int, to: object) -> str:
-    """Return the text of a report in which one value is another."""
+    """Return the text of a report with one value changed."""
     held: Any = said
     for key in keys[:-1]:
         held = held[key]
@@ -64,7 +64,7 @@ def test_a_damaged_report_is_refused_by_name(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "hbm.read 4812"])
-def test_what_is_no_report_is_refused(text: str, tmp_path: Path) -> None:
+def test_what_is_not_a_report_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
     path.write_text(text)
     with pytest.raises(InputError, match="is not a gpustack bench report"):

@@ -123,7 +123,7 @@ def test_a_snapshot_with_anything_in_the_place_of_a_part_is_read_or_refused(valu
     assert said is None or said.startswith("given.json ")
 
 
-def test_keys_that_are_not_known_are_passed_over() -> None:
+def test_keys_that_are_not_known_are_skipped() -> None:
     component = {**GOOD["components"][0], "mood": "good"}
     newer = {**GOOD, "weather": "fine", "components": [component, *GOOD["components"][1:]]}
     assert read(json.dumps(newer)) == read(json.dumps(GOOD))
@@ -152,7 +152,7 @@ def test_keys_that_are_not_known_are_passed_over() -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_no_snapshot_is_refused_and_says_why(text: str, why: str) -> None:
+def test_what_is_not_a_snapshot_is_refused_and_says_why(text: str, why: str) -> None:
     with pytest.raises(InputError, match=r"^a\.json ") as refused:
         read(text, "a.json")
     assert why in str(refused.value)

@@ -1,4 +1,4 @@
-"""Plans that a seed draws, and what the real resolver answers to them."""
+"""Random plans, determined by a seed, and the real resolver's answers to them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MATRIX = Matrix()
 SEED = 20261122
-PLANS, FEW = 340, 6  # of the whole grid, and of the part that CI asks
+PLANS, FEW = 340, 6  # of the whole grid, and of the part that CI checks
 SECONDS, WORKERS = 180, 4
 SUBJECTS = (
     *("torch", "torch>=2.6", "torch==2.9.0", "torch==2.13.0", "torch==2.11.0", "torch==2.7.1", "torch==2.5.1"),
@@ -44,7 +44,7 @@ DRIVERS = ("470.256.02", "525.147.05", "535.183.01", "550.54.15", "560.35.05", "
 GPUS = ("V100", "T4", "A100", "RTX 3090", "L40S", "RTX 4090", "H100", "H200", "B200", "RTX 5090")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 OFFLINE = re.compile(r"error sending request|dns error|Failed to fetch|Could not connect|timed out", re.IGNORECASE)
-# What lies in an environment beside the plan's packages, and must stay as it is.
+# What an environment contains besides the plan's packages, and must stay as it is.
 BESIDES = (
     ("numpy<2.3", "pandas", "pyyaml", "requests", "safetensors", "tqdm", "scikit-learn<1.6"),
     ("transformers>=4.50,<5", "tokenizers", "sentencepiece", "huggingface-hub", "numpy<2.3"),
@@ -55,19 +55,19 @@ BESIDES = (
 )
 LINUX, ARM, WINDOWS = "x86_64-manylinux_2_35", "aarch64-manylinux_2_35", "x86_64-pc-windows-msvc"
 ELSEWHERE = 40  # questions for each of the other platforms
-# By platform: what the question says of it, its drivers, and its GPUs.
+# By platform: how the question names it, its drivers, and its GPUs.
 OTHERS = {
     ARM: ({"machine": "aarch64"}, ("550.54.15", "570.124.06", "580.95.05", "595.45.04"), ("GH200", "GB200", "H100")),
     WINDOWS: ({"os": "windows"}, ("537.13", "551.23", "572.16", "581.15"), ("RTX 3090", "RTX 4090", "RTX 5090")),
 }
-MACHINES, PIP = 60, 8  # drawn machines, and plans that are asked of pip itself
-# Not of any plan, and asked for in a release that is newer than the index which was asked (2026-11-22): any will do.
+MACHINES, PIP = 60, 8  # random machines, and plans that are checked with pip itself
+# Not from any plan, and only in a release newer than the index of 2026-11-22: any release will do.
 BEHIND = ("certifi>=2025",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One question of the grid, and the command that the planner answers it with."""
+    """One question of the grid, and the planner's command for it."""
 
     subject: str
     driver: str
@@ -101,7 +101,7 @@ def whole() -> tuple[Plan, ...]:
 
 
 def grid(count: int) -> Iterator[Plan]:
-    """Yield so many plans of the grid, in the order that the seed draws."""
+    """Yield this many plans of the grid, in the order that the seed draws."""
     questions = list(itertools.product(SUBJECTS, DRIVERS, GPUS, PYTHONS))
     random.Random(SEED).shuffle(questions)  # noqa: S311 - a published order, no secret
     found = (one for question in questions for one in planned(*question))
@@ -122,7 +122,7 @@ def elsewhere(platform: str) -> Iterator[Plan]:
 
 
 def planned(subject: str, driver: str, gpu: str, python: str, *, platform: str = LINUX, **given: str) -> Iterator[Plan]:
-    """Yield the plan that is advised first, as far as a Python package is part of it."""
+    """Yield the first plan, as far as a Python package is part of it."""
     answer = answering.plan([subject], Given(driver=driver, gpu=gpu, python=python, **given), None, MATRIX)
     for one in answer.alternatives[:1]:
         platform = LINUX if one.kind is Change.SYSTEM else platform  # typed in the Linux of WSL
@@ -132,7 +132,7 @@ def planned(subject: str, driver: str, gpu: str, python: str, *, platform: str =
 
 
 def machines() -> Iterator[tuple[dict[str, str], Plan]]:
-    """Yield what is bound to torch on a drawn machine, and what the doctor advises to install there."""
+    """Yield what depends on torch on a random machine, and what the doctor recommends installing there."""
     luck = random.Random(SEED)  # noqa: S311 - as above
     days = MATRIX.rows("torch_wheels", "companions", torch.Companions)
     days = tuple(one for one in days if one.torchaudio and one.torch.startswith(("2.4", "2.5", "2.6", "2.7", "2.8")))
@@ -158,10 +158,10 @@ def machines() -> Iterator[tuple[dict[str, str], Plan]]:
 
 @lru_cache(None)
 def resolved(wanted: tuple[str, ...], python: str, before: str = "", platform: str = LINUX) -> tuple[bool, str]:
-    """Return whether the resolver has an answer, and its words; a build's tag is not on this index.
+    """Return whether the resolver has an answer, and its output; a build's tag is not on this index.
 
-    ``before`` is an earlier answer, of which it keeps the releases that it can. What uv has in its cache answers first,
-    the index where that does not.
+    ``before`` is an earlier answer, whose releases it keeps where it can. What uv has in its cache answers first, the
+    index where that does not.
     """
     asked = [re.sub(r"\+[\w.]+$", "", one) for one in wanted]
     built = any(re.split(r"[\[=<>!~]", one)[0] in FROM_SOURCE for one in asked)
@@ -188,17 +188,17 @@ def resolved(wanted: tuple[str, ...], python: str, before: str = "", platform: s
 
 
 def moved(plan: Plan, answer: str) -> list[str]:
-    """Return the packages of the change set that the resolver would take in another release than the plan names."""
+    """Return the packages of the change set for which the resolver would choose another release than the plan names."""
     got = releases(answer)
     pins = [one.partition("==") for one in plan.wanted if "==" in one and "*" not in one]
     return [name for name, _, version in pins if got.get(name.partition("[")[0]) != version.partition("+")[0]]
 
 
 def outside(plan: Plan, answer: str) -> tuple[list[str], list[str]]:
-    """Return what moves in an environment of other packages: for nothing, and because the plan's own cannot bear it.
+    """Return what moves in an environment of other packages: without need, and because the plan's own require it.
 
-    What the plan's packages require themselves is of the plan. A move is forced where nothing resolves with the release
-    that was there, such as a pandas that needs NumPy 2 beside a TensorFlow that needs NumPy 1.
+    What the plan's packages require themselves is part of the plan. A move is forced where nothing resolves with the
+    release that was there, such as a pandas that needs NumPy 2 beside a TensorFlow that needs NumPy 1.
     """
     if any(re.split(r"[\[=<>!~]", one)[0] in FROM_SOURCE for one in plan.wanted):
         return [], []  # installed by --no-deps: it moves nothing
@@ -226,7 +226,7 @@ def outside(plan: Plan, answer: str) -> tuple[list[str], list[str]]:
 
 
 def releases(answer: str) -> dict[str, str]:
-    """Return the release of each package of the resolver's answer."""
+    """Return the release of each package in the resolver's answer."""
     lines = (line.partition(";")[0].strip() for line in answer.splitlines())
     return dict(line.split("==", 1) for line in lines if "==" in line and not line.startswith("#"))
 
@@ -238,7 +238,7 @@ def listed(plan: Plan) -> bool:
 
 
 def held(plans: list[Plan]) -> list[dict[str, object]]:
-    """Return every plan with what was answered."""
+    """Return every plan with its answer."""
     asked = list(dict.fromkeys((plan.wanted, plan.python, "", plan.platform) for plan in plans))
     with ThreadPoolExecutor(WORKERS) as pool:
         found = dict(zip(asked, pool.map(lambda one: resolved(*one), asked), strict=True))

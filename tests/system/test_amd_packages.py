@@ -1,6 +1,6 @@
-"""AMD's libraries from the distribution's packages, unpacked beside the system and loaded for real: no GPU is needed.
+"""AMD's libraries from the distribution's packages, unpacked beside the system and really loaded: no GPU is needed.
 
-Nothing is installed. It needs apt-get and its archive (27 MB are fetched), and is left out where one is missing.
+Nothing is installed. It needs apt-get and its archive (27 MB are downloaded), and is skipped where one is missing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _known(cache: str, package: str) -> bool:
 
 
 def ask(root: Path, row: str) -> dict[str, Any]:
-    """Return what the probe says in a child whose loader looks into the unpacked folders first."""
+    """Return the probe's result in a child whose loader searches the unpacked folders first."""
     folders = [str(root / "usr/lib/x86_64-linux-gnu"), str(root / "usr/lib"), str(root / "usr/lib/aarch64-linux-gnu")]
     environ = {**os.environ, "LD_LIBRARY_PATH": ":".join(folders)}
     asked = json.dumps({"rows": [{**ROWS[row], "folders": folders}], "seconds": 20.0})
@@ -90,7 +90,7 @@ def test_hip_loads_and_tells_its_version_without_a_gpu(unpacked: Path) -> None:
     assert copy["version"].split(".")[0] in {"5", "6", "7"}
 
 
-def test_the_hsa_runtime_and_libdrm_are_told_by_their_files(unpacked: Path) -> None:
+def test_the_hsa_runtime_and_libdrm_are_recognised_by_their_files(unpacked: Path) -> None:
     assert unpacked_copy(unpacked, "hsa-runtime")["version"].startswith("1.")
     assert unpacked_copy(unpacked, "libdrm-amdgpu")["soname"] == "libdrm_amdgpu.so.1"
 

@@ -1,7 +1,7 @@
-"""The loaders of OpenCL, Vulkan and Level Zero with real drivers, unpacked beside the system and loaded for real.
+"""The loaders of OpenCL, Vulkan and Level Zero with real drivers, unpacked beside the system and really loaded.
 
 Nothing is installed and no GPU is needed: PoCL and lavapipe compute on the processor, and Level Zero's loader finds no
-driver. It needs apt-get and its archive (60 to 90 MB are fetched with what they need), and is left out without them.
+driver. It needs apt-get and its archive (60 to 90 MB with dependencies are downloaded), and is skipped without them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_BYTES = 300_000_000
 
 @pytest.fixture(scope="session")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the files of the packages, and of those that they need and that are not installed."""
+    """Return a folder with the files of the packages, and of their dependencies that are not installed."""
     apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg")
     if not apt or not dpkg:
         leave_out("no apt-get here: the loaders' packages cannot be fetched")
@@ -53,7 +53,7 @@ def _run(*argv: str, folder: Path | None = None) -> subprocess.CompletedProcess[
 
 
 def ask(root: Path, row: str, **environ: str) -> dict[str, Any]:
-    """Return what the real probe says in a child whose loader looks into the unpacked folders first."""
+    """Return the real probe's result in a child whose loader searches the unpacked folders first."""
     (folder,) = {path.parent for path in root.glob("usr/lib/*/libOpenCL.so.1")}
     inside = [folder, *(path.parent for path in root.glob("usr/lib/*/*/libLLVM*.so*"))]
     done = subprocess.run(
@@ -89,7 +89,7 @@ def test_opencl_names_the_platform_and_the_device_of_pocl(root: Path) -> None:
     assert [icd["loads"] for icd in told["icds"] if "pocl" in icd["file"]] == [True]
 
 
-def test_a_file_for_a_driver_that_is_not_there_is_told_and_found(root: Path, tmp_path: Path) -> None:
+def test_a_file_for_a_driver_that_is_not_there_is_reported_and_found(root: Path, tmp_path: Path) -> None:
     for path in (root / "etc/OpenCL/vendors").glob("pocl*.icd"):
         shutil.copy(path, tmp_path)
     (tmp_path / "gone.icd").write_text("libgone-opencl.so.1\n", "utf-8")
@@ -111,7 +111,7 @@ def test_vulkan_names_lavapipe_and_its_queue(root: Path, tmp_path: Path) -> None
     assert re.match(r"1\.\d+\.\d+", device["api"])
 
 
-def test_a_manifest_for_a_driver_that_is_not_there_is_told_and_found(root: Path, tmp_path: Path) -> None:
+def test_a_manifest_for_a_driver_that_is_not_there_is_reported_and_found(root: Path, tmp_path: Path) -> None:
     # as unpacked: the manifests name the system's folder, where the drivers are not (or are, where Mesa is installed)
     gone = tmp_path / "gone_icd.json"
     gone.write_text(

@@ -1,17 +1,15 @@
-"""Every plan resolves: what the planner advises is asked of the real resolver, which installs nothing.
+"""Every plan resolves: the planner's advice is given to the real resolver, which installs nothing.
 
-A grid of frameworks, drivers, GPUs and Pythons is drawn by a seed that stands below. Each plan's first alternative is
-handed to uv's resolver (``uv pip compile``, wheels alone) for that Python on Linux; what only PyTorch's own index
-offers, a build with a tag, is resolved by its release, and its build is checked against the recorded listing of that
-index in the matrix. ``GPUSTACK_PLANS=FILE`` writes what was asked and answered, as evidence.
-
+A grid of frameworks, drivers, GPUs and Pythons is drawn with the seed below. Each plan's first alternative is passed
+to uv's resolver (``uv pip compile``, wheels only) for that Python on Linux; what only PyTorch's own index offers, a
+build with a tag, is resolved by its release, and its build is checked against the recorded listing of that index in
+the matrix. ``GPUSTACK_PLANS=FILE`` writes the questions and answers, as evidence.
 Whether a plan moves anything outside its change set is compared: an environment of other packages, drawn by the seed,
-is resolved, then the same environment with the plan, which keeps what it can as pip does; what moved has to be of the
-plan, or something that the plan's own packages require. Machines are drawn as well: what the doctor advises for a
-PyTorch and what is bound to it, of one day or of two, has to name all of that, and to resolve.
-
-Two more grids, of their own seed, are for aarch64 Linux and for Windows. A few plans are asked of pip itself, since its
-resolver is another.
+is resolved, then the same environment with the plan, which keeps what it can as pip does; whatever moved has to be in
+the plan, or required by the plan's own packages. Machines are drawn as well: what the doctor recommends for a PyTorch
+and what depends on it, installed on the same day or on two, has to name all of that, and to resolve.
+Two more grids, of their own seed, are for aarch64 Linux and for Windows. A few plans are checked with pip itself,
+since its resolver is different.
 """
 
 from __future__ import annotations
@@ -90,14 +88,14 @@ def test_what_the_doctor_advises_on_a_drawn_machine_names_all_that_is_bound_to_t
 @pytest.mark.system
 @pytest.mark.timeout(3000)
 def test_pip_itself_answers_a_few_plans_as_uv_does() -> None:
-    """Only what the index has as it is, for the Python that runs this: pip judges its own.
+    """Only what the index has unchanged, for the Python that runs this: pip judges its own.
 
     Where the index is behind the METADATA of a plan (BEHIND), pip cannot take another release of that package, and uv
-    answers in its place.
+    is used instead.
     """
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     plans = {one.wanted: one for one in whole() if one.python == own and not one.tag}
-    plans = {one.wanted: one for one in {one.subject: one for one in plans.values()}.values()}  # of each subject one
+    plans = {one.wanted: one for one in {one.subject: one for one in plans.values()}.values()}  # one of each subject
     source = {wanted for wanted in plans if any(re.split(r"[\[=<>!~]", one)[0] in FROM_SOURCE for one in wanted)}
     rows: list[dict[str, object]] = []
     for wanted in [one for one in plans if one not in source][:PIP]:
@@ -114,7 +112,7 @@ def test_pip_itself_answers_a_few_plans_as_uv_does() -> None:
                 leave_out("no package index answers here")
             lags = re.search(r"No matching distribution found for ([\w.-]+)(\S*)", done.stderr)
             if lags and any(one.partition(">")[0] == lags[1] for one in BEHIND):
-                ok = resolved(wanted, own)[0]  # with any release of that one, which pip cannot be told to take
+                ok = resolved(wanted, own)[0]  # with any release of that one, which pip cannot be made to choose
                 said = f"this index has no {lags[1]}{lags[2]}, which it requires; with any {lags[1]} uv resolves it"
                 rows.append({"wanted": wanted, "resolves": ok, "moved": [], "said": said})
                 continue
@@ -124,12 +122,12 @@ def test_pip_itself_answers_a_few_plans_as_uv_does() -> None:
         rows.append({"wanted": wanted, "resolves": bool(there), "moved": other, "said": len(there)})
     _keep("GPUSTACK_PLANS_PIP", rows)
     answered = [one for one in rows if one["resolves"] is not None]
-    assert len(answered) >= PIP // 2  # the others need more than pip fetches in that time
+    assert len(answered) >= PIP // 2  # the others need more than pip downloads in that time
     assert not [one for one in answered if not one["resolves"] or one["moved"]]
 
 
 def _keep(variable: str, rows: list[dict[str, object]]) -> None:
-    """Write what was asked and answered to the file that the environment names, as evidence."""
+    """Write the questions and answers to the file that the environment names, as evidence."""
     target = os.environ.get(variable)
     if target:
         with Path(target).open("a", encoding="utf-8") as kept:
@@ -155,16 +153,16 @@ def test_the_grid_is_that_of_its_seed_and_names_what_it_asks() -> None:
     assert not listed(replace(plan, command=f"pip install torch==2.9.0 --index-url {TORCH_INDEX}/cu999"))
 
 
-# Of the packages that our commands name, those of Debian's main archive; the others are Ubuntu's and the vendors'. What
-# it lacks is known as well, by its listing in the matrix.
+# Of the packages that our commands name, those in Debian's main archive; the others are Ubuntu's and the vendors'.
+# What it lacks is known too, from its listing in the matrix.
 OF_DEBIAN = ("gcc-12 g++-12", "linux-headers-amd64", "libze1", "dkms")
-# Releases of the matrix whose wheels bring no CUDA of 3 GB with them: one environment each, really installed.
+# Releases in the matrix whose wheels do not pull in 3 GB of CUDA: one environment each, really installed.
 SMALL = (
     *("onnxruntime-gpu==1.18.*", "onnxruntime-gpu==1.20.*", "onnxruntime-gpu==1.22.*", "onnxruntime-gpu==1.23.*"),
     *("jax==0.4.35", "jax==0.5.0", "jax==0.6.2", "jax==0.7.2"),
     *("bitsandbytes==0.49.2", "torchvision==0.24.0", "torchaudio==2.9.0", "torchaudio==2.8.0"),
 )
-ALONE = ("bitsandbytes", "torchvision", "torchaudio")  # by --no-deps: their torch would bring all of CUDA
+ALONE = ("bitsandbytes", "torchvision", "torchaudio")  # by --no-deps: their torch would pull in all of CUDA
 
 
 @pytest.mark.packages
@@ -182,7 +180,7 @@ def test_what_debian_has_of_our_packages_can_be_installed_there(packages: str) -
 
 @pytest.mark.packages
 def test_the_listing_of_debian_s_compilers_is_that_of_its_archive() -> None:
-    """On Debian alone, of the release that this is: what the matrix lists is there, and no other GCC up to 20 is."""
+    """Only on Debian, for the running release: everything that the matrix lists is there, and no other GCC up to 20."""
     system = Path("/etc/os-release").read_text("utf-8") if Path("/etc/os-release").is_file() else ""
     release = re.search(r'^VERSION_ID="?(\d+)', system, re.MULTILINE)
     if "ID=debian" not in system or not release or not any(Path("/var/lib/apt/lists").glob("*Packages*")):

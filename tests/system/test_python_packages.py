@@ -1,7 +1,7 @@
-"""Real wheels, installed without their dependencies and read without importing them: each is told with its version.
+"""Real wheels, installed without their dependencies and read without importing them: each is reported with its version.
 
-One environment for all, made once. The light ones run with the rest; those of some hundred megabytes carry the marker
-``system``. Where no package index answers they are left out.
+One environment for all, created once. The light ones run with the rest; those of some hundred megabytes carry the
+marker ``system``. They are skipped where no package index can be reached.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ pytestmark = [pytest.mark.timeout(SECONDS + 60)]
 
 
 def install(site: Path, wanted: Sequence[str]) -> None:
-    """Install distributions into a folder with our own pip; left out where no index can be reached."""
+    """Install distributions into a folder with our own pip; skip where no index can be reached."""
     command = [sys.executable, "-m", "pip", *INSTALL, "--target", str(site), "--upgrade", *wanted]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
@@ -100,7 +100,7 @@ def component(facts: Facts, wanted: str) -> Component:
 
 @pytest.mark.packages
 @pytest.mark.parametrize(("wanted", "floor"), VERSIONS.items())
-def test_a_light_package_is_told_with_its_version(light: Facts, wanted: str, floor: str) -> None:
+def test_a_light_package_is_reported_with_its_version(light: Facts, wanted: str, floor: str) -> None:
     assert (component(light, wanted).version or "").startswith(floor)
 
 
@@ -122,7 +122,7 @@ def test_triton_tells_its_assembler_and_the_gpus_it_compiles_for(light: Facts) -
 
 
 @pytest.mark.packages
-def test_xla_is_told_through_jaxlib(light: Facts) -> None:
+def test_xla_is_reported_through_jaxlib(light: Facts) -> None:
     xla, packages = component(light, "xla"), component(light, "packages")
     distributions = packages.facts["distributions"]
     assert isinstance(distributions, dict)
@@ -139,7 +139,7 @@ def test_what_was_not_installed_is_absent(light: Facts) -> None:
 
 @pytest.mark.system
 @pytest.mark.timeout(1800)
-def test_heavy_packages_are_told_with_their_versions_and_judged_against_torch(tmp_path: Path) -> None:
+def test_heavy_packages_are_reported_with_their_versions_and_judged_against_torch(tmp_path: Path) -> None:
     program, site = python(tmp_path / "env")
     install(site, TORCH)
     for name in HEAVY:

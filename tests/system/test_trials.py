@@ -1,4 +1,4 @@
-"""Real packages, run where there is no GPU: each is imported and says that there is none, which is no error."""
+"""Real packages, run where there is no GPU: each is imported and reports that there is none, which is not an error."""
 
 from __future__ import annotations
 

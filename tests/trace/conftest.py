@@ -18,7 +18,7 @@ FAKES = Path(__file__).resolve().parents[1] / "fakes"
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the kernels that are compiled in a folder of the tests."""
+    """Keep compiled kernels in a folder that belongs to the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield

@@ -1,4 +1,4 @@
-"""JAX as far as our child asks it, in numpy; with FAKE_GPU it has a GPU, with FAKE_SAYS it refuses in these words."""
+"""JAX as far as our child calls it, in numpy; with FAKE_GPU it has a GPU, with FAKE_SAYS it refuses in these words."""
 
 # ruff: noqa: ANN401 - what JAX takes has any type
 
@@ -34,7 +34,7 @@ nn = SimpleNamespace(relu=lambda x: np.maximum(x, 0), gelu=_gelu, softmax=_softm
 
 
 def devices(kind: str) -> list[Any]:
-    """Return a device, or say that there is none."""
+    """Return a device, or raise if there is none."""
     if kind == "gpu" and not os.environ.get("FAKE_GPU"):
         if "FAKE_WARNS" in os.environ:
             logging.getLogger("jax._src.xla_bridge").warning(os.environ["FAKE_WARNS"])
@@ -55,7 +55,7 @@ def block_until_ready(given: Any) -> Any:
 
 
 class Jit:
-    """Compile nothing; with FAKE_WRONG the answer is."""
+    """Compile nothing; with FAKE_WRONG the result is wrong."""
 
     def __init__(self, function: Any) -> None:
         self.function = function

@@ -1,4 +1,4 @@
-"""gpustack trace --cpu from end to end on a stand-in GPU: both run the model, and the crossing is told."""
+"""gpustack trace --cpu from end to end on a stand-in GPU: both run the model, and the break-even point is reported."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(environ: dict[str, str], *arguments: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-def test_both_run_the_model_and_the_crossing_is_told(environ: dict[str, str]) -> None:
+def test_both_run_the_model_and_the_crossing_is_reported(environ: dict[str, str]) -> None:
     code, trace = run(environ, "--cpu")
     assert (code, trace["failed"]) == (0, None), [step["why"] for step in trace["steps"]]
     assert {step["status"] for step in trace["steps"]} == {"done"}

@@ -1,4 +1,4 @@
-"""What the children in the target's Python say and draw, asked one by one without a framework."""
+"""What the children in the target's Python print and draw, called one by one without a framework."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def child(name: str) -> ModuleType:
 
 
 class Refusing:
-    """A torch that is built without CUDA: what it says is what torch 2.11.0+cpu says."""
+    """A torch that is built without CUDA: its messages are those of torch 2.11.0+cpu."""
 
     def zeros(self, _count: int) -> Refusing:
         return self

@@ -1,4 +1,4 @@
-"""gpustack trace as its users meet it: exit codes, one clear line for each error, and all four forms of the result."""
+"""gpustack trace as its users meet it: exit codes, one clear line for each error, and all four output formats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytest.importorskip("numpy")
 
 REPO = Path(__file__).resolve().parents[2]
 EXAMPLE = REPO / "examples" / "driver-too-old.json"
-HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}  # so that a machine with a GPU answers like one without
+HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}  # so that a machine with a GPU behaves like one without
 
 
 def gpustack(*arguments: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -131,7 +131,7 @@ def test_all_forms_at_once_each_where_it_was_asked_for(tmp_path: Path) -> None:
     assert "traceEvents" in json.loads(files["perfetto"].read_text("utf-8"))
 
 
-def test_what_cannot_be_written_costs_no_other_form(tmp_path: Path) -> None:
+def test_what_cannot_be_written_affects_no_other_form(tmp_path: Path) -> None:
     good = tmp_path / "trace.json"
     done = gpustack("--cpu", "--format", "html", "-o", "/nowhere/x.html", "--format", "json", "-o", good)
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""At which step a broken stack would stop: recorded machines of others, and every finding that there is."""
+"""At which step a broken stack would stop: recorded machines, and every existing finding."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STOPS = {
     "1012-pyglib-glibc233-focal": 1,
     "1031-cudart110-tbminer": 1,  # libcudart is not found when the program is loaded
     "1039-nccl-commregister-219": 1,
-    "1045-shm-docker-video-speedrun": 1,  # workers that load the input die of too little /dev/shm
+    "1045-shm-docker-video-speedrun": 1,  # workers that load the input die of a too small /dev/shm
     "1149-nvjitlink-129-cusparse-pip": 1,
     "001-cpu-only-win-rtx4080": 2,
     "011-drv410-cu101-t4": 2,
@@ -98,7 +98,7 @@ def test_nothing_is_said_against_a_healthy_machine(cause: str) -> None:
 
 
 def silent(report: Report) -> bool:
-    """Return whether no step is said to fail, and that none is known to where the machine is healthy."""
+    """Return whether no step is reported to fail, and where the machine is healthy, that none is known to."""
     trace = failing.recorded(report, SUBJECT)
     if report.verdict.status is not Health.HEALTHY:
         return trace.failed is None

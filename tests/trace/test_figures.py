@@ -1,4 +1,4 @@
-"""The pure parts: when an answer is right, where a layer lies under the roofline, and from which batch the GPU wins."""
+"""The pure parts: when an answer is right, where a layer is under the roofline, and from which batch the GPU wins."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_one_wrong_number_among_many_is_found() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_no_number_is_never_right(bad: float) -> None:
+def test_what_is_not_a_number_is_never_right(bad: float) -> None:
     answer = TRUE.copy()
     answer[0, 0] = bad
     check = failing.compare(answer, TRUE, "fp16", what="output", rows=40)
@@ -70,7 +70,7 @@ def test_a_truth_of_zeros_is_compared_as_it_is() -> None:
     assert not failing.compare(zeros + 1e-3, zeros, "fp32", what="output").passed
 
 
-def test_another_shape_is_no_answer() -> None:
+def test_another_shape_is_not_an_answer() -> None:
     with pytest.raises(ValueError, match="shape"):
         failing.compare(TRUE[:3], TRUE, "fp32", what="output")
 
@@ -93,7 +93,7 @@ def layer(flops: float, moved: int) -> TensorLayer:
 @pytest.mark.parametrize(
     ("flops", "moved", "bound", "attainable"),
     [
-        (1e9, 1_000_000_000, Bound.MEMORY, 1.0),  # one operation a byte, at 1000 GB/s
+        (1e9, 1_000_000_000, Bound.MEMORY, 1.0),  # one operation per byte, at 1000 GB/s
         (1e12, 1_000_000_000, Bound.COMPUTE, 100.0),
         (0.0, 1_000_000_000, Bound.MEMORY, None),
         (1e3, 1_000, Bound.LAUNCH, 1.0),
@@ -115,7 +115,7 @@ def test_without_ceilings_nothing_is_said() -> None:
     assert memory_alone.attainable == pytest.approx(1.0)
 
 
-def test_a_layer_that_fits_into_the_cache_is_held_against_the_cache() -> None:
+def test_a_layer_that_fits_into_the_cache_is_checked_against_the_cache() -> None:
     roof = Roof(gigabytes_a_second=1000.0, tflops=100.0, cache_bytes=50e6, cache_gigabytes_a_second=4000.0)
     near, far = (
         replace(place(layer(0.0, moved), roof), seconds=moved / 2.43e12) for moved in (10_000_000, 100_000_000)
@@ -201,7 +201,7 @@ def at(batch: int, cpu: float | None, gpu: float | None, **more: float) -> Batch
 
 
 def test_the_crossing_lies_where_both_take_the_same_time() -> None:
-    # CPU: 1 ms an input; GPU: 8 ms whatever the batch. They meet at 8.
+    # CPU: 1 ms per input; GPU: 8 ms whatever the batch. They meet at 8.
     found = crossover([at(one, one * 1e-3, 8e-3) for one in (1, 4, 16, 64)], "rows")
     assert found.at == pytest.approx(8.0)
     assert found.says == "from about 8 rows on the GPU is faster: 8 times as fast at 64"
@@ -254,7 +254,7 @@ def test_why_blames_no_room_where_kernels_grow_with_the_work() -> None:
     assert any("1 s" in one for one in found.why)
 
 
-def test_nothing_timed_on_both_is_no_crossing() -> None:
+def test_nothing_timed_on_both_is_not_a_crossing() -> None:
     found = crossover([at(1, None, 1.0), at(4, 1.0, None)])
     assert (found.at, found.why) == (None, ())
     assert "no batch was timed on both" in found.says

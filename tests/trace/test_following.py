@@ -100,7 +100,7 @@ class Stopping(Heard):
 
 
 @pytest.mark.parametrize(("at", "done"), [(1, []), (5, [1]), (6, [1, 5])])
-def test_ctrl_c_gives_what_was_known_by_then(at: int, done: list[int]) -> None:
+def test_ctrl_c_reports_what_was_known_by_then(at: int, done: list[int]) -> None:
     heard = Stopping(at)
     trace = following.follow(Asked(), heard)
     assert (trace.interrupted, heard.closed) == ("Ctrl-C", 1)
@@ -129,7 +129,7 @@ def test_a_model_that_takes_longer_than_there_is_time_is_not_begun() -> None:
 
 
 class Clock:
-    """Tells a time that goes on by so much at each look."""
+    """A clock that advances by this much at each reading."""
 
     def __init__(self, step: float) -> None:
         self.now, self.step = 0.0, step
@@ -176,7 +176,7 @@ def test_the_processor_alone_says_why_there_is_no_gpu() -> None:
     assert "there is no NVIDIA driver here" not in alone.steps[2].why
 
 
-def test_beside_a_gpu_both_times_are_joined_and_the_crossing_is_told() -> None:
+def test_beside_a_gpu_both_times_are_joined_and_the_crossing_is_reported() -> None:
     base = following.follow(Asked(precision="bf16"), Progress())
     speed = Figure(name="copied from pinned memory", value=base.subject.weight_bytes / 1e-4 / 1e9, unit="GB/s")
     copied = replace(base.steps[1], status=State.DONE, seconds=1.0, figures=(speed,))
@@ -194,7 +194,7 @@ def test_beside_a_gpu_both_times_are_joined_and_the_crossing_is_told() -> None:
     assert "row" in whole.crossover.says
 
 
-def test_beside_a_gpu_a_processor_that_is_too_slow_is_told() -> None:
+def test_beside_a_gpu_a_processor_that_is_too_slow_is_reported() -> None:
     base = following.follow(Asked(), Progress())
     whole = beside.beside_joined(base, Asked(size="large", timeout=1.5), Progress())
     assert whole.crossover is not None
@@ -202,7 +202,7 @@ def test_beside_a_gpu_a_processor_that_is_too_slow_is_told() -> None:
     assert whole.layers == base.layers
 
 
-def test_a_terminal_hears_the_step_and_is_left_empty() -> None:
+def test_a_terminal_shows_the_step_and_is_cleared() -> None:
     import io  # noqa: PLC0415
 
     stream = io.StringIO()

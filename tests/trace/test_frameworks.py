@@ -1,4 +1,4 @@
-"""A model in a framework of the target's Python: the child's lines, the chain, and what becomes of a broken stack."""
+"""A model in a framework of the target's Python: the child's lines, the chain, and the result on a broken stack."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def child(name: str) -> ModuleType:
     """Return a file of the children as a module."""
     module = ModuleType(name)
     module.__file__ = str(CHILDREN / f"{name}.py")
-    path = [*sys.path]  # which traced_model puts in an order of its own
+    path = [*sys.path]  # for which traced_model has an order of its own
     SourceFileLoader(name, module.__file__).exec_module(module)
     sys.path[:] = path
     return module
@@ -128,19 +128,19 @@ def test_the_words_of_a_broken_import_lead_to_their_finding(packages: Path) -> N
     assert seen.findings
 
 
-def test_a_framework_that_dies_costs_its_step(packages: Path) -> None:
+def test_a_framework_that_dies_fails_its_step(packages: Path) -> None:
     seen = follow(packages, FAKE_GPU="1", FAKE_AT="copy")
     assert [step.status for step in seen.steps[:3]] == [State.DONE, State.FAILED, State.SKIPPED]
     assert "was killed by SIGSEGV" in seen.steps[1].why[0]
 
 
-def test_a_framework_that_is_not_there_is_told_in_one_line(packages: Path) -> None:
+def test_a_framework_that_is_not_there_is_reported_in_one_line(packages: Path) -> None:
     (packages / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")")
     with pytest.raises(NothingSeenError, match=r"torch is not in .*; choose another Python with --python"):
         follow(packages, framework="torch")
 
 
-def test_at_ctrl_c_what_is_known_is_given(packages: Path) -> None:
+def test_at_ctrl_c_what_is_known_is_reported(packages: Path) -> None:
     class Impatient(Progress):
         def step(self, number: int, name: str) -> None:
             if number == 5:
@@ -159,7 +159,7 @@ def test_onnx_has_no_bf16_for_these_layers() -> None:
     assert frameworks.precision(Asked(framework="onnxruntime")) == "fp32"
 
 
-def test_a_file_that_is_no_model_is_bad_input(packages: Path) -> None:
+def test_a_file_that_is_not_a_model_is_bad_input(packages: Path) -> None:
     (packages / "onnxruntime.py").write_text(
         "__version__ = '1'\nget_available_providers = lambda: ['CPUExecutionProvider']\n"
         "class SessionOptions: pass\ndef InferenceSession(*given, **more): raise ValueError('Protobuf parsing failed.')"
@@ -170,7 +170,7 @@ def test_a_file_that_is_no_model_is_bad_input(packages: Path) -> None:
         frameworks.follow(asked, Progress(), judged, environ={**os.environ, "PYTHONPATH": str(packages)})
 
 
-def test_words_that_no_rule_knows_are_told_as_they_are() -> None:
+def test_words_that_no_rule_knows_are_reported_as_they_are() -> None:
     words = 'it said "ouch $(reboot)"'
     stop, findings = refused(4, words, "torch", judged)
     assert (stop.step, stop.says, stop.finding) == (4, words, "trace-step-failed")

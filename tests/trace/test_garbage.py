@@ -1,4 +1,4 @@
-"""Whatever a child says costs its step at most: what is no answer is refused where it is read."""
+"""Whatever a child prints affects its step at most: an invalid answer is refused where it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arithmetic of the kernels: the very source, compiled for the processor, compared with numpy for every layer."""
+"""The kernels' arithmetic: the same source, compiled for the processor, compared with numpy for every layer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ np = pytest.importorskip("numpy")
 from gpustack.trace import reference  # noqa: E402 - it needs numpy
 
 PRECISIONS = models.PRECISIONS
-# Sizes that no kernel likes: rows that are no whole 16 bytes, images that are no whole tiles.
+# Sizes that no kernel likes: rows that are not a multiple of 16 bytes, images that are not whole tiles.
 ODD = {
     "mlp": ("MLP", (5, (24, 30, 7, 10))),
     "convnet": ("CONVNET", (3, 8, (6, 16, 40))),
@@ -39,7 +39,7 @@ def host(host_kernels: Path) -> ctypes.CDLL:
 
 
 def run(host: ctypes.CDLL, work: Work, held: Mapping[str, Any], precision: str) -> None:
-    """Do one launch on arrays."""
+    """Run one launch on arrays."""
     if isinstance(work, Multiply):
         a = ops.decode(held[work.a].tobytes(), precision, (work.batch, work.m, work.k))
         b = ops.decode(held[work.b].tobytes(), precision, (work.batch, work.n, work.k))
@@ -54,7 +54,7 @@ def run(host: ctypes.CDLL, work: Work, held: Mapping[str, Any], precision: str) 
 
 
 def arrays(model: Model, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a memory for every tensor, full of numbers that are none where nothing is in it yet."""
+    """Return memory for every tensor, filled with NaN where nothing has been written yet."""
     made = plan(model)
     kind = ops.encode(np.zeros(1, np.float32), model.precision).dtype
     held = {name: ops.encode(one, model.precision).reshape(-1).copy() for name, one in values.items()}
@@ -66,7 +66,7 @@ def arrays(model: Model, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def every(model: Model, host: ctypes.CDLL) -> None:
-    """Run the model layer by layer: each is compared with numpy on what it was really given."""
+    """Run the model layer by layer: each is compared with numpy on its actual input."""
     values = reference.load(model)
     held = arrays(model, values)
     made = plan(model)

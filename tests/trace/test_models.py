@@ -1,4 +1,4 @@
-"""The built-in models: every layer finds what it reads, shapes fit, and the numbers are the same everywhere."""
+"""The built-in models: every layer finds its inputs, shapes fit, and the numbers are the same everywhere."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_numbers_fill_their_range_evenly(precision: str) -> None:
 
 
 def bf16(value: float) -> bytes:
-    """Return the nearest bf16, ties to even, by the definition: the candidates beside the cut bits."""
+    """Return the nearest bf16, ties to even, by the definition: the candidates on either side of the truncated bits."""
     cut = struct.unpack(">I", struct.pack(">f", value))[0] & 0xFFFF0000
     near = [struct.unpack(">f", struct.pack(">I", min(cut + step, 0xFFFFFFFF)))[0] for step in (0, 0x10000)]
     best = min(range(2), key=lambda one: (abs(near[one] - value), (cut >> 16) + one & 1))
@@ -129,7 +129,7 @@ def test_what_is_written_is_read_back(precision: str) -> None:
     assert (ops.decode(raw.tobytes(), precision, made.shape) == made).all()
 
 
-def test_what_is_no_number_stays_none() -> None:
+def test_what_is_not_a_number_stays_none() -> None:
     odd = np.array([np.nan, np.inf, -np.inf], np.float32)
     for precision in PRECISIONS:
         back = ops.decode(ops.encode(odd, precision).tobytes(), precision, (3,))

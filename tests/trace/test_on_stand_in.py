@@ -57,7 +57,7 @@ print(node.name, node.grid, node.block, node.registers, node.blocks_per_multipro
 
 @pytest.fixture(scope="session")
 def run(driver: Path, products: str, host_kernels: Path) -> Run:
-    """Return a function that traces on the stand-in driver, told by FAKE_ variables what to do."""
+    """Return a function that traces on the stand-in driver, controlled by FAKE_ variables."""
 
     def run_(asked: Asked = USUAL, **fakes: str) -> Trace:
         return gpu.follow(asked, Progress(), environ=surroundings(driver, host_kernels, **fakes), cublaslt=products)
@@ -72,7 +72,7 @@ def surroundings(driver: Path, kernels: Path, **more: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def made(run: Run, driver: Path, products: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Path, str]:
-    """Return one trace with everything, and where its driver and its library lay: the worker's that made it."""
+    """Return one trace with everything, and the folders of its driver and library: those of the worker that made it."""
     asked = Asked(precision="fp32", batches=(1, 16), timeout=150.0)
     return sharing.worked_out(tmp_path_factory, "the whole trace", lambda: (run(asked), driver, products))
 
@@ -108,7 +108,7 @@ def test_on_the_host_a_step_begins_where_the_one_before_ended(whole: Trace) -> N
         assert after.begin == pytest.approx(before.begin + before.seconds, abs=1e-6)
 
 
-def test_copies_stand_beside_what_the_bench_measures(whole: Trace) -> None:
+def test_copies_are_shown_beside_what_the_bench_measures(whole: Trace) -> None:
     copied, back = whole.steps[1], whole.steps[6]
     bench = figure(copied, "pcie.h2d.pinned")
     assert figure(copied, "pinned, in trains") == pytest.approx(bench, rel=0.05)
@@ -126,7 +126,7 @@ def test_each_layer_has_its_time_and_its_place_under_the_roof(whole: Trace) -> N
     assert whole.compute_ceiling.name == "gemm.fp32"
 
 
-def test_kernels_are_told_by_the_driver_and_what_nobody_tells_is_none(whole: Trace) -> None:
+def test_kernels_are_reported_by_the_driver_and_what_is_not_reported_is_none(whole: Trace) -> None:
     ours = [kernel for kernel in whole.kernels if kernel.made_by == "NVRTC" or "PTX" in kernel.made_by]
     library = [kernel for kernel in whole.kernels if kernel.made_by == "cuBLASLt"]
     assert [kernel.name for kernel in ours] == ["bias_relu_fp32", "bias_relu_fp32", "bias_none_fp32"]
@@ -157,7 +157,7 @@ def test_launching_overlap_and_other_batches_are_compared(whole: Trace) -> None:
         assert batch.cpu_seconds is None
 
 
-def test_the_libraries_that_were_loaded_are_told_with_their_paths(made: tuple[Trace, Path, str]) -> None:
+def test_the_libraries_that_were_loaded_are_reported_with_their_paths(made: tuple[Trace, Path, str]) -> None:
     whole, driver, products = made
     told = {one.name: one for one in whole.steps[2].libraries}
     assert told["libcuda"].file == str(driver / "libcuda.so.1")
@@ -197,13 +197,13 @@ def test_a_step_that_fails_is_named_and_what_came_before_is_kept(run: Run, fault
     assert [finding.id for finding in seen.findings] == ["trace-step-failed"]
 
 
-def test_a_hang_costs_its_step_alone(run: Run) -> None:
+def test_a_hang_fails_only_its_step(run: Run) -> None:
     seen = run(Asked(precision="fp32", timeout=8.0), FAKE_FAULT="cuMemcpyDtoHAsync_v2=hang")
     assert [step.status for step in seen.steps] == [*[State.DONE] * 6, State.FAILED]
     assert "printed nothing" in seen.steps[6].why[0]
 
 
-def test_at_ctrl_c_what_is_known_is_given(driver: Path, products: str, host_kernels: Path) -> None:
+def test_at_ctrl_c_what_is_known_is_reported(driver: Path, products: str, host_kernels: Path) -> None:
     class Impatient(Progress):
         def step(self, number: int, name: str) -> None:
             if number == 3:
@@ -216,7 +216,7 @@ def test_at_ctrl_c_what_is_known_is_given(driver: Path, products: str, host_kern
     assert seen.steps[2].why == ("stopped by Ctrl-C",)
 
 
-def test_a_driver_that_tells_nothing_of_its_functions_costs_registers_alone(run: Run) -> None:
+def test_a_driver_that_tells_nothing_of_its_functions_loses_only_registers(run: Run) -> None:
     seen = run(Asked(precision="fp32", timeout=idle(3.0)), FAKE_FAULT="cuFuncGetAttribute=801")
     assert seen.steps[3].status is State.DONE
     ours = [kernel for kernel in seen.kernels if kernel.made_by != "cuBLASLt"]

@@ -1,4 +1,4 @@
-"""The truth: each kind of layer in numpy is compared with the plainest Python, and the whole against itself."""
+"""The reference: each kind of layer in numpy is compared with the plainest Python, and the whole against itself."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_bias_goes_along_the_last_axis(activation: Activation, plain: Callable
     out = result(Bias(name="b", source="a", bias="b", out="out", activation=activation), a=a, b=b)
     for row in range(2):
         assert out[row].tolist() == pytest.approx([plain(a[row][at] + b[at]) for at in range(3)])
-    assert a[0][0] == pytest.approx(math.sin(1.7))  # what was read is not written to
+    assert a[0][0] == pytest.approx(math.sin(1.7))  # the input was not written to
 
 
 def test_a_convolution_sees_one_pixel_around_and_zeros_outside() -> None:
@@ -124,7 +124,7 @@ def test_products_of_heads_are_one_for_each() -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_a_softmax_shares_one_among_what_it_sees(*, causal: bool) -> None:
-    a = some(2, 4, 4) * 300  # so large that the exponentials overflow where the largest is not taken off
+    a = some(2, 4, 4) * 300  # so large that the exponentials overflow unless the maximum is subtracted
     out = result(Softmax(name="s", source="a", out="out", scale=0.5, causal=causal), a=a)
     for row in range(4):
         seen = a[1][row][: row + 1] if causal else a[1][row]
@@ -172,7 +172,7 @@ def test_of_a_large_batch_some_are_checked_the_first_and_the_last_among_them() -
     assert reference.sample(build("transformer", "large", "bf16")) == (7,)
 
 
-def test_tensors_that_nobody_reads_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_are_freed_after_their_last_use(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build("mlp", "small", "fp32")
     held: list[int] = []
     compute = reference.compute
@@ -192,6 +192,6 @@ def test_without_numpy_the_command_that_brings_it_is_named(monkeypatch: pytest.M
         reference.load(build("mlp", "small", "fp32"))
 
 
-def test_what_is_no_layer_is_refused() -> None:
+def test_what_is_not_a_layer_is_refused() -> None:
     with pytest.raises(NotImplementedError):
         reference.compute("no layer", {}, {})  # type: ignore[arg-type]

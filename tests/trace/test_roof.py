@@ -1,4 +1,4 @@
-"""Under a framework's trace: the limits of its GPU, and the units of its libraries' kernels."""
+"""Below a framework's trace: the limits of its GPU, and the units that its libraries' kernels use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
     find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
 )
 
-# Kernels that torch 2.11 and cuBLASLt 13.1 ran on an H200; of those of cuBLASLt it told itself which units they use.
+# Kernels that torch 2.11 and cuBLASLt 13.1 ran on an H200; cuBLASLt itself reported which units its own use.
 SEEN = {
     "nvjet_sm90_tst_64x8_64x16_2x4_h_bz_TNT": True,
     "nvjet_sm90_hsh_8x64_64x16_4x1_v_bz_TNN": True,
@@ -74,11 +74,11 @@ def test_a_kernels_name_tells_its_units_or_nothing(name: str, tensor: bool | Non
     assert units(name) is tensor
 
 
-def test_layers_stand_under_the_limits_of_the_gpu(seen: Limits) -> None:
+def test_layers_are_under_the_limits_of_the_gpu(seen: Limits) -> None:
     assert (seen.device.name, seen.device.compute_capability) == ("NVIDIA H200", "9.0")
     assert seen.compute
     assert seen.compute.name == "gemm.bf16"
-    assert seen.compute.value == pytest.approx(4 * 4096 * 1.98e6 / 1e12)  # as the stand-in tells it
+    assert seen.compute.value == pytest.approx(4 * 4096 * 1.98e6 / 1e12)  # as the stand-in reports it
     trace = heard("NVIDIA H200").trace(1.0, seen)
     assert trace.device == seen.device
     assert trace.compute_ceiling == seen.compute

@@ -1,4 +1,4 @@
-"""On a real GPU: all seven steps, right answers, copies as the bench has them, and the steps that add up."""
+"""On a real GPU: all seven steps, right answers, copies at the bench's speed, and steps that add up."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The recorded cases: one TOML file per cause in ``tests/cases``, named after it, with a ``[[case]]`` for each machine.
 
-A cause that begins with ``none-`` is that of a stack which is well. Files are read when they are asked for, once.
+Causes that begin with ``none-`` belong to healthy stacks. Each file is read once, when it is first needed.
 """
 
 from __future__ import annotations
@@ -21,72 +21,72 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "cases"
-HELD_OUT = FOLDER.with_name("held_out")  # of repositories whose threads nobody reads while building
+HELD_OUT = FOLDER.with_name("held_out")  # from repositories whose threads nobody reads while building
 EXPECTED = "expected.toml"
-# The keys of a [[case]] in their order; its inputs follow.
+# The keys of a [[case]], in order; its inputs follow.
 KEPT = (
     *("id", "source", "input_form", "layer", "layer_also", "must_mention", "false_alarms"),
     *("fix", "confidence", "decidable"),
 )
 BY_ID = attrgetter("id")
-NOT_LITERAL = re.compile(r"'''|'\Z|[^\t\n\x20-\x7e\x80-\U0010ffff]")  # a literal string of TOML cannot hold these
+NOT_LITERAL = re.compile(r"'''|'\Z|[^\t\n\x20-\x7e\x80-\U0010ffff]")  # a literal TOML string cannot contain these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A machine that someone described in public: the texts, and what a diagnosis of them must say."""
+    """A machine that someone described in public: the texts, and what their diagnosis must say."""
 
     root_cause: str
     id: str
-    source: str  # the thread of its facts
+    source: str  # the thread that its facts are from
     input_form: str
     layer: str
     layer_also: tuple[str, ...]
-    must_mention: tuple[str, ...]  # "|" parts spellings
+    must_mention: tuple[str, ...]  # "|" separates spellings
     false_alarms: tuple[str, ...] = ()  # what a careless diagnosis would blame
     fix: str
     confidence: str
-    decidable: str  # "partly" where the input narrows the cause down without settling it
-    inputs: Mapping[str, str]  # by the name of the file without ".txt"
+    decidable: str  # "partly" if the input narrows the cause down without determining it
+    inputs: Mapping[str, str]  # by file name without ".txt"
 
     @property
     def healthy(self) -> bool:
-        """Whether the stack is well, whatever failed on it."""
+        """Whether the stack is healthy, whatever failed on it."""
         return self.root_cause.startswith("none-")
 
     @property
     def repository(self) -> str:
-        """Where the thread is from."""
+        """The repository of the thread."""
         return self.source.partition("#")[0].strip().lower()
 
     @property
     def files(self) -> dict[str, bytes]:
-        """The inputs as files, by a name that says where they are from."""
+        """The inputs as files, under names that state their origin."""
         return {f"tests/cases/{self.id}/{name}.txt": text.encode() for name, text in self.inputs.items()}
 
 
 def causes(*, healthy: bool | None = None, held_out: bool = False) -> list[str]:
-    """Return the causes that cases are recorded of: all, or those of stacks that are well or are not."""
+    """Return the causes that have recorded cases: all, or only those of healthy or of faulty stacks."""
     names = sorted(path.stem for path in (HELD_OUT if held_out else FOLDER).glob("*.toml"))
     return [name for name in names if healthy is None or name.startswith("none-") is healthy]
 
 
 @cache
 def of(cause: str, *, held_out: bool = False) -> tuple[Case, ...]:
-    """Return the cases of one cause."""
+    """Return the cases with one cause."""
     text = ((HELD_OUT if held_out else FOLDER) / f"{cause}.toml").read_text("utf-8")
     return tuple(made(cause, row, row["inputs"]) for row in tomllib.loads(text)["case"])
 
 
 @cache
 def every(*, held_out: bool = False) -> tuple[Case, ...]:
-    """Return all cases by id: those to build with, or those that are held out."""
+    """Return all cases by id: those to build with, or the held-out ones."""
     found = (case for cause in causes(held_out=held_out) for case in of(cause, held_out=held_out))
     return tuple(sorted(found, key=BY_ID))
 
 
 def named(wanted: str) -> Case:
-    """Return the case of an id; only the file that holds it is decoded."""
+    """Return the case with this id; only the file that contains it is decoded."""
     line = f'\nid = "{wanted}"\n'
     for cause in causes():
         if line in (FOLDER / f"{cause}.toml").read_text("utf-8"):
@@ -95,7 +95,7 @@ def named(wanted: str) -> Case:
 
 
 def made(cause: str, row: Mapping[str, Any], inputs: Mapping[str, str]) -> Case:
-    """Return the case that a row of TOML describes."""
+    """Return the case that a TOML table describes."""
     held: dict[str, Any] = {
         key: tuple(row[key]) if isinstance(row[key], list) else row[key] for key in KEPT if key in row
     }
@@ -103,7 +103,7 @@ def made(cause: str, row: Mapping[str, Any], inputs: Mapping[str, str]) -> Case:
 
 
 def write(case: Case, folder: Path) -> Path:
-    """Write a case as a folder below another, a file for each input beside what is expected; return it."""
+    """Write a case as a subfolder, with one file per input and the expected result; return the folder."""
     at = folder / case.id
     at.mkdir(parents=True)
     for name, text in case.inputs.items():
@@ -114,7 +114,7 @@ def write(case: Case, folder: Path) -> Path:
 
 
 def add(folder: Path) -> Case:
-    """Write the case in a folder to the file of its cause, in place of one of the same id; return it."""
+    """Write the case in a folder to the file of its cause, replacing any with the same id; return it."""
     row = tomllib.loads((folder / EXPECTED).read_text("utf-8"))
     texts = {name: (folder / f"{name}.txt").read_bytes().decode() for name in row["dump"]}
     case = made(row["root_cause"], row, texts)
@@ -125,7 +125,7 @@ def add(folder: Path) -> Case:
 
 
 def put(case: Case, *, held_out: bool = False) -> None:
-    """Write a case into the file of its cause, in place of one of the same id."""
+    """Write a case to the file of its cause, replacing any with the same id."""
     for cause in {*causes(held_out=held_out), case.root_cause}:
         path = (HELD_OUT if held_out else FOLDER) / f"{cause}.toml"
         before = of(cause, held_out=held_out) if path.exists() else ()
@@ -140,7 +140,7 @@ def put(case: Case, *, held_out: bool = False) -> None:
 
 
 def written(cases: Iterable[Case]) -> str:
-    """Return the file of the cases of one cause, by id."""
+    """Return the file content for the cases of one cause, ordered by id."""
     return "\n".join(map(_row, sorted(cases, key=BY_ID)))
 
 
@@ -155,12 +155,12 @@ def _values(case: Case) -> dict[str, str | tuple[str, ...]]:
 
 
 def _basic(value: object) -> str:
-    """Return a value as TOML has it on one line, which is as JSON has it, DEL excepted."""
+    """Return a value as TOML on one line, which is the same as JSON except for DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _text(text: str) -> str:
-    """Return a text over several lines, letter by letter where TOML can hold it so."""
+    """Return a multi-line text, as a literal string if TOML can represent it."""
     if not NOT_LITERAL.search(text):
         return f"'''\n{text}'''"
     escaped = "\n".join(_basic(line)[1:-1] for line in text.split("\n"))

@@ -1,7 +1,7 @@
 """Work with recorded cases: ``python -m tools.cases COMMAND``.
 
-A case as a folder holds the inputs as ``*.txt`` and ``expected.toml``. New public threads come as JSON (see
-``tools/cases/threads.py``); those of half of all repositories are held out: nobody reads them while building.
+A case as a folder consists of the inputs (``*.txt``) and ``expected.toml``. New public threads are given as JSON (see
+``tools/cases/threads.py``); the threads of half of all repositories are held out: nobody reads them while building.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tools.cases import ranking, threads
 
 
 def main() -> None:
-    """Do what was asked for."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tools.cases", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     write = commands.add_parser("write", help="write all cases, or some, each as a folder below DIR")

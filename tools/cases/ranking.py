@@ -1,8 +1,8 @@
-"""The index of candidates, made of the recorded cases and the words of findings and messages, and how well it ranks.
+"""The index of candidates, built from the recorded cases and the words of findings and messages, and how well it ranks.
 
-The weights are those of a naive Bayes of complements over words weighed by how rare they are (Rennie and others,
-"Tackling the poor assumptions of naive Bayes text classifiers", 2003): what speaks for a cause is what the other causes
-do not have. docs/decisions/0012 says how it was chosen.
+The weights are those of a complement naive Bayes over words weighted by rarity (Rennie and others, "Tackling the poor
+assumptions of naive Bayes text classifiers", 2003): the evidence for a cause is what the other causes lack.
+docs/decisions/0012 says why it was chosen.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from tools.cases import Case
 
 FILE = assets.MATRIX / "candidates.toml"
-LEAST_OFTEN = 2  # machines in which a word stands
+LEAST_OFTEN = 2  # machines whose text contains a word
 SMOOTHING = 0.3
-OF_FINDINGS, OF_MESSAGES = 1.0, 1.0  # what the text of a finding, or of a message's row, counts beside a machine
-MOST_OF_CASE = 32  # words by which a recorded machine is found again
-SHARPNESS = 5.0  # fitted: at more or less the true cause is more of a surprise
+OF_FINDINGS, OF_MESSAGES = 1.0, 1.0  # the weight of a finding's or a message row's text relative to a machine
+MOST_OF_CASE = 32  # words that identify a recorded machine
+SHARPNESS = 5.0  # fitted: with more or less, the true cause is more surprising
 FOLDS = 10
-_SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of expressions: no words
+_SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of regular expressions, not words
 SPELT = frozenset("abcdefghijklmnopqrstuvwxyz0123456789 _.+-:=TF")
-# Findings that no machine is broken by: what gpustack says of itself, or of what works.
+# Findings that are not faults of a machine: about gpustack itself, or about what works.
 NO_CAUSES = frozenset(
     {
         *(
@@ -63,7 +63,7 @@ schema = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What was seen on a machine whose cause is known, or the words of a finding or a message; ``weight`` counts it."""
+    """Observations on a machine whose cause is known, or the words of a finding or a message, with its ``weight``."""
 
     cause: str
     seen: frozenset[str]
@@ -73,7 +73,7 @@ class Document:
 
 
 def document(case: Case, matrix: Matrix) -> Document:
-    """Return what is seen of a recorded case."""
+    """Return the observations on a recorded case."""
     facts = replace(complete(load_texts(case.files, matrix), matrix), words=())
     words = (tokens(clean(text)) for text in case.inputs.values())
     seen = frozenset().union(features(facts), *words)
@@ -101,7 +101,7 @@ def vocabulary(matrix: Matrix) -> Iterator[Document]:
 
 
 def built(documents: Sequence[Document]) -> Index:
-    """Return the index of these documents."""
+    """Return the index built from these documents."""
     often = Counter(name for one in documents for name in one.seen)
     tells = {name: log((len(documents) + 1) / (times + 1)) for name, times in often.items() if times >= LEAST_OFTEN}
     causes = tuple(sorted({one.cause for one in documents}))
@@ -123,7 +123,7 @@ def built(documents: Sequence[Document]) -> Index:
 
 
 def _shares(seen: Collection[str], tells: Mapping[str, float]) -> dict[str, float]:
-    """Return what each known word counts in a document, which as a whole has the length 1."""
+    """Return the weight of each known word in a document, normalised to length 1."""
     known = {name: tells[name] for name in seen if name in tells}
     length = sqrt(sum(one**2 for one in known.values())) or 1.0
     return {name: one / length for name, one in known.items()}
@@ -138,7 +138,7 @@ def _line(tells: float, parts: Mapping[str, float], causes: Sequence[str]) -> st
 
 
 def _digits(number: float) -> str:
-    """Return a number in two digits, the largest that there is where it is larger."""
+    """Return a number in two digits, capped at the largest they can express."""
     return _spelt(min(round(number), DIGITS**2 - 1)).rjust(2, "0")
 
 
@@ -150,7 +150,7 @@ def _spelt(number: int) -> str:
 def _cases(
     documents: Iterable[Document], held: Mapping[str, Mapping[str, float]], causes: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the threads of sick machines with what speaks most for their causes in them."""
+    """Yield the threads of faulty machines with their strongest evidence for the cause."""
     places = {name: at for at, name in enumerate(held)}
     for one in documents:
         if one.source and one.cause != NOTHING_WRONG:
@@ -176,9 +176,9 @@ def write(made: Index, path: Path = FILE) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """How often the cause of a sick machine was first, or among the first; and how much of a surprise it was.
+    """How often the cause of a faulty machine was ranked first, or among the first, and how surprising it was.
 
-    ``surprise`` is the mean of -log of the weight that the true cause had, of machines that are well too.
+    ``surprise`` is the mean of -log of the true cause's weight, including healthy machines.
     """
 
     machines: int
@@ -188,13 +188,13 @@ class Score:
     surprise: float
 
     def __str__(self) -> str:
-        """The figures on a line."""
+        """The figures on one line."""
         first, three, five = (number / self.machines for number in (self.first, self.three, self.five))
         return f"{self.machines} machines: first {first:.1%}, of three {three:.1%}, of five {five:.1%}"
 
 
 def validate(documents: Sequence[Document], vocabulary: Sequence[Document]) -> tuple[Score, Score]:
-    """Return how well machines are ranked by those of other repositories alone, and how well by frequency alone."""
+    """Return how well machines are ranked using only other repositories' cases, and how well by frequency alone."""
     ranked, common = [], []
     for fold in range(FOLDS):
         known = [one for one in documents if _fold(one) != fold]

@@ -1,6 +1,7 @@
-"""New public threads: taken in, split by repository into what is built with and what is held out, and measured.
+"""New public threads: added, split by repository into a set to build with and a held-out set, and measured.
 
-Nobody reads the held-out half while building: what is right there was right of machines that nobody had worked on.
+Nobody reads the held-out half while building, so its results show how well the doctor does on machines it was not
+built for.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FEW = 3
 def read(path: Path) -> Iterator[Case]:
     """Yield the threads of a file, or of all files in a folder: JSON lists of objects with what a case has.
 
-    ``id``, ``source`` (owner/repository#number), ``root_cause`` and ``inputs`` (a text by its name) have to be there.
+    ``id``, ``source`` (owner/repository#number), ``root_cause`` and ``inputs`` (texts by name) are required.
     Raises ValueError, naming the file, for anything else.
     """
     for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
@@ -71,12 +72,12 @@ def _case(row: Mapping[str, Any], file: Path) -> Case:
 
 
 def held_out(case: Case, known: Iterable[str]) -> bool:
-    """Return whether a new thread is held out: by its repository's name, where none of it was built with before."""
+    """Return whether a new thread is held out: by its repository's name, unless threads from there are built with."""
     return case.repository not in set(known) and sha256(case.repository.encode()).digest()[-1] % 2 == 1
 
 
 def take(path: Path) -> Counter[str]:
-    """Take in new threads; return how many went into which half, and how many were there already."""
+    """Add new threads; return how many went into each half, and how many were already recorded."""
     known = [one.repository for one in every()]
     threads = {one.source for half in (False, True) for one in every(held_out=half)}
     taken: Counter[str] = Counter()
@@ -93,20 +94,20 @@ def take(path: Path) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a diagnosis of threads came to; ``likeliest`` counts the cause first of root causes and then candidates."""
+    """The results of diagnosing threads; ``likeliest`` counts those whose cause is first among causes or candidates."""
 
     sick: int
     root: int
     likeliest: int
     three: int
     mute: int
-    frequent: int  # that the three causes which are most frequent in the recorded cases would have named
+    frequent: int  # how many the three most frequent causes of the recorded cases would have named
     healthy: int
     said_healthy: int
     alarms: tuple[str, ...]
 
     def __str__(self) -> str:
-        """The figures on a line."""
+        """The figures on one line."""
         return (
             f"{self.sick} sick: first cause {_part(self.likeliest, self.sick)} (as root cause {self.root}), among the "
             f"first three {_part(self.three, self.sick)}, silent {self.mute}; always naming the three most frequent "
@@ -116,7 +117,7 @@ class Figures:
 
 
 def measure(cases: Sequence[Case], matrix: Matrix) -> Figures:
-    """Judge cases as ``doctor --from`` does, and count."""
+    """Judge cases like ``doctor --from``, and count the results."""
     common = [cause for cause, _ in Counter(one.root_cause for one in every() if not one.healthy).most_common(FEW)]
     count: Counter[str] = Counter()
     alarms = []

@@ -1,1 +1,1 @@
-"""Make a synthetic fleet from recorded machines: for tests, and for measuring how judging grows."""
+"""Make a synthetic fleet from recorded machines: for tests, and to measure how the cost of judging grows."""

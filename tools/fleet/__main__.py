@@ -1,9 +1,9 @@
-"""``python -m tools.fleet DIR --nodes 10000``: snapshots and benches of nodes with eight H200, and what was planted.
+"""``python -m tools.fleet DIR --nodes 10000``: snapshots and benches of nodes with eight H200, and the planted faults.
 
-Each node is the recorded host with two H200, its GPUs copied to eight, with noise as it was measured (temperature,
-power, clocks; figures with a coefficient of variation of 0.8 %, now and then of 3 %). Planted are broken drivers, lost
-GPUs, drift of kernel and VBIOS, slow cards (5 to 15 %) and silent nodes; ``planted`` says what is where, and ``labels``
-in which rack.
+Each node is the recorded host with two H200, its GPUs copied to make eight, with noise as measured (temperature,
+power, clocks; figures with a coefficient of variation of 0.8 %, occasionally 3 %). Planted faults are broken drivers,
+lost GPUs, drift of kernel and VBIOS, slow cards (5 to 15 %) and silent nodes; ``planted`` says which node has which
+fault, and ``labels`` which rack it is in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 HOSTS = Path(__file__).resolve().parents[2] / "tests" / "hosts"
 GPUS = 8
-# Figures of one H200 as they were measured (docs/evidence), in their units, and what each may be at most.
+# Figures of one H200 as measured (docs/evidence), in their units, and the maximum of each.
 FIGURES = {
     "pcie.h2d.pinned": (55.5, "GB/s", 63.0),
     "pcie.d2h.pinned": (55.3, "GB/s", 63.0),
@@ -34,7 +34,7 @@ Json = Any
 
 
 def fleet(folder: Path, count: int, seed: int, *, benches: int = 2) -> dict[str, list[str]]:
-    """Write a fleet, and return which nodes got what; slow cards are ``node/gpu``."""
+    """Write a fleet, and return which nodes have which fault; slow cards are ``node/gpu``."""
     draw = random.Random(seed)  # noqa: S311 - a fleet that can be made again, nothing secret
     base = json.loads((HOSTS / "recorded-h200-x2.json").read_text("utf-8"))["facts"]
     names = [f"gpu{number:05d}" for number in range(1, count + 1)]
@@ -63,7 +63,7 @@ def fleet(folder: Path, count: int, seed: int, *, benches: int = 2) -> dict[str,
 def _eight(base: Json) -> Json:
     """Return the recorded host with eight GPUs instead of two."""
     made = copy.deepcopy(base)
-    made["host"].update({"virtualisation": None, "container": None})  # in a container a lost GPU may be one not given
+    made["host"].update({"virtualisation": None, "container": None})  # a container may just lack a GPU
     for component in made["components"]:
         name = component["id"]
         if name in {"gpu", "pci-display", "nvlink"}:
@@ -168,7 +168,7 @@ def _put(path: Path, said: Json) -> None:
 
 
 def main() -> None:
-    """Make the fleet that the command line asks for."""
+    """Make the fleet that the command line describes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nodes", type=int, default=1000)

@@ -1,7 +1,7 @@
-"""``python -m tools.fleet.growth DIR 100 1000``: what judging so many nodes takes, the first ones of a fleet in DIR.
+"""``python -m tools.fleet.growth DIR 100 1000``: the cost of judging the first 100 and 1000 nodes of a fleet in DIR.
 
-For each number a line of JSON: seconds of processor time and by the clock, the greatest sum of the proportional set
-sizes of all processes, the page's and the store's size, and what a question to the store takes.
+For each number a line of JSON: processor and wall time in seconds, the peak sum of the proportional set sizes of all
+processes, the sizes of the page and the store, and the time of a query to the store.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from contextlib import closing, suppress
 from itertools import cycle
 from pathlib import Path
 
-EVERY = 0.5  # seconds between two looks at the memory
+EVERY = 0.5  # seconds between two memory samples
 DRIFT = "select component, fact, found, count(*) from drift where run = 1 group by component, fact, found"
 
 
 def part(folder: Path, count: int, into: Path) -> None:
-    """Link the files of the first nodes of a fleet into a folder; where there are fewer, once more by other names."""
+    """Link the files of a fleet's first nodes into a folder; if there are too few, repeat them under other names."""
     missing = json.loads((folder / "missing.json").read_text("utf-8"))
     files: dict[str, list[Path]] = {name: [] for name in missing}
     for path in folder.glob("*.json.gz"):
@@ -42,7 +42,7 @@ def part(folder: Path, count: int, into: Path) -> None:
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and all that it started."""
+    """Return a process and all its descendants."""
     found = [pid]
     for one in found:  # which grows
         with suppress(OSError):
@@ -51,7 +51,7 @@ def family(pid: int) -> list[int]:
 
 
 def memory(pid: int) -> float:
-    """Return the MiB that a process and its children have, pages that they share counted once."""
+    """Return the MiB used by a process and its children, counting shared pages once."""
     total = 0
     for one in family(pid):
         with suppress(OSError):
@@ -61,7 +61,7 @@ def memory(pid: int) -> float:
 
 
 def measured(folder: Path, count: int) -> dict[str, float]:
-    """Judge a part of a fleet, and return what that took."""
+    """Judge a part of a fleet, and return its cost."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as made:
         into = Path(made, "nodes")
         into.mkdir()

@@ -1,7 +1,7 @@
 """``python -m tools.fleet.rates``: how often slow cards, nodes and uplinks are found, and how often others are blamed.
 
-Cards: a spread of 0.8 %, half of its variance the card's own, which the second measurement finds again, and half that
-of a measurement (in one of a thousand 3 %); 0.4 % of them slow by 5 to 15 %; twenty figures each, measured twice.
+Cards: a spread of 0.8 %, half of its variance specific to the card, so that it recurs in the second measurement, and
+half to a measurement (3 % in one of a thousand); 0.4 % are slow by 5 to 15 %; twenty figures each, measured twice.
 Pairs: noise of 1 %, nodes slow by 10 %, uplinks by 15 %, nodes that hang, pairs slowed by congestion.
 """
 
@@ -18,11 +18,11 @@ from gpustack.model.fleet import Low
 FIGURES, GPUS = 20, 8
 SLOW, HEAVY = 0.004, 0.001
 OWN = REPEATED = 0.008 / 2**0.5
-Found = tuple[set[str], set[str], int]  # who is to be found, who is found, and of how many
+Found = tuple[set[str], set[str], int]  # who should be found, who is found, and out of how many
 
 
 def cards(seed: int, nodes: int, takes: int = 2) -> Found:
-    """Return the cards that are slow, and those that are called low."""
+    """Return the cards that are slow, and those that are reported as low."""
     draw = random.Random(seed)  # noqa: S311 - a simulation
     every = [(f"n{node:05d}", gpu) for node in range(nodes) for gpu in range(GPUS)]
     slow = {one: 1 - draw.uniform(0.05, 0.15) for one in draw.sample(every, max(1, round(len(every) * SLOW)))}
@@ -46,7 +46,7 @@ def cards(seed: int, nodes: int, takes: int = 2) -> Found:
 def nodes_and_uplinks(
     seed: int, count: int, *, slow: int, uplinks: int, hanging: int = 0, congested: float = 0.0
 ) -> Found:
-    """Return the nodes and uplinks that are slow or hang, and those that three rounds and one that confirms blame."""
+    """Return the nodes and uplinks that are slow or hang, and those blamed after three rounds and a confirming one."""
     draw = random.Random(seed)  # noqa: S311 - a simulation
     names = [f"n{number:05d}" for number in range(count)]
     groups = {name: f"switch{place // 32}" for place, name in enumerate(names)}
@@ -69,7 +69,7 @@ def nodes_and_uplinks(
 
 
 def rates(trials: list[Found]) -> dict[str, float]:
-    """Return the share of the sick that is found, and the share of all that is blamed wrongly."""
+    """Return the share of the faulty that are found, and the share of all that are wrongly blamed."""
     sick, hit, false, every = (
         sum(one) for one in zip(*((len(w), len(w & f), len(f - w), n) for w, f, n in trials), strict=True)
     )
@@ -77,7 +77,7 @@ def rates(trials: list[Found]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the rates of so many trials of each kind."""
+    """Print the rates over this many trials of each kind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--nodes", type=int, default=10_000)

@@ -1,1 +1,1 @@
-"""The programs that write ``compat-matrix/generated/`` from primary sources."""
+"""Programs that generate ``compat-matrix/generated/`` from primary sources."""

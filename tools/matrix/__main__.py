@@ -1,16 +1,16 @@
-"""Write generated tables, ``python -m tools.matrix [TABLE...]``, or say what they cover, ``… coverage``.
+"""Generate tables, ``python -m tools.matrix [TABLE...]``, or print what they cover, ``… coverage``.
 
-``… code NAME==VERSION...`` lists the GPU code in wheels; of each only the libraries are fetched. ``… compilers
-NAME==VERSION...`` holds the rows of host compilers against the headers in wheels of nvcc. ``… spot [NAME...]``
-draws claims from the index at random and says to which of them the matrix answers wrongly. ``… bundle FILE`` packs the
-tables for ``gpustack matrix update --from FILE`` and prints the SHA-256 that a release states; ``… page FILE`` writes
-every table as one HTML page; ``… pci FILE`` makes the table of PCI devices of a file pci.ids, ``… headers FOLDER`` that
-of errors, NVML's fields and ptxas' targets of the wheels that pip installed into a folder.
+``… code NAME==VERSION...`` lists the GPU code in wheels, fetching only the libraries. ``… compilers NAME==VERSION...``
+compares the rows of host compilers with the headers in nvcc's wheels. ``… spot [NAME...]`` draws random claims from the
+index and reports those that the matrix answers wrongly. ``… bundle FILE`` packs the tables for ``gpustack matrix update
+--from FILE`` and prints the SHA-256 to publish with a release; ``… page FILE`` writes every table as one HTML page;
+``… pci FILE`` generates the table of PCI devices from a file pci.ids, ``… headers FOLDER`` that of errors, NVML's
+fields and ptxas' targets from the wheels that pip installed into a folder.
 
-A table is named after its distribution. Without a name those that are there are made again; ``all`` makes every table
-of ``distributions.toml``. The index is the one that pip is set to use. ``--most`` bounds how much METADATA is read:
-what is missing then is not read, and the next run goes on where this one ended. ``--kept`` works from the lists of
-files that an earlier run asked for; with ``--most 0`` the index is asked for nothing.
+A table is named after its distribution. Without a name, existing tables are regenerated; ``all`` generates every table
+in ``distributions.toml``. The index is the one that pip is configured to use. ``--most`` limits how much METADATA is
+read; the next run continues where this one ended. ``--kept`` uses the lists of files that an earlier run fetched; with
+``--most 0`` nothing is requested from the index.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ GENERATED = Path(__file__).resolve().parents[2] / "compat-matrix" / "generated"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what was asked for; return 1 where a source did not answer or the coverage is too low."""
+    """Run the command; return 1 if a source did not answer or the coverage is too low."""
     parser = argparse.ArgumentParser(prog="python -m tools.matrix", description=__doc__)
     parser.add_argument(
         "tables",
@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parted(said: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return what is asked for, nothing where it is tables, and the names after it."""
+    """Return the command, or nothing if tables are named, and the names after it."""
     found = bool(said) and said[0] in {*LOOKS, "all", "coverage", "spot"}
     return (said[0], said[1:]) if found else ("", said)
 
@@ -111,7 +111,7 @@ def _write(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
     meta = given.folder.parent / "meta.toml"
-    if meta.exists():  # the day of the youngest row of all
+    if meta.exists():  # the date of the newest row of all
         text = meta.read_text("utf-8")
         meta.write_text(DATE.sub(lambda found: f'date = "{max(found[1], given.date)}"', text), "utf-8")
     made = coverage.rows(path)
@@ -120,7 +120,7 @@ def _write(
 
 
 def _spot(wanted: Sequence[releases.Distribution], source: index.Index, given: argparse.Namespace) -> int:
-    """Print the claims of the index that the matrix denies, and how many it knows; return 1 where it denies one."""
+    """Print the index's claims that the matrix contradicts, and how many it knows; return 1 if it contradicts any."""
     matrix, said = Matrix(given.folder.parent), Counter[str]()
     claims = [claim for one in wanted for claim in spot.drawn(one, source, given.count, given.seed)]
     for claim in claims:
@@ -136,7 +136,7 @@ def _spot(wanted: Sequence[releases.Distribution], source: index.Index, given: a
 
 
 def _bundle(file: Path, given: argparse.Namespace) -> int:
-    """Pack the tables, each time to the same bytes."""
+    """Pack the tables, always to the same bytes."""
     tables = {path.stem: coverage.table(path) for path in sorted(given.folder.glob("*.toml"))}
     members = {name: json.dumps(table).encode() for name, table in tables.items()}
     pins = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
@@ -158,7 +158,7 @@ def _page(file: Path, given: argparse.Namespace) -> int:
 
 
 def _measured(made: Callable[[Path, str], str], file: Path, given: argparse.Namespace) -> int:
-    """Make a table of what a file or folder says; its day changes only with its rows."""
+    """Generate a table from a file or folder; its date changes only with its rows."""
     path = given.folder / "measured" / f"{given.tables[0]}.toml"
     try:
         text = made(file, given.date)
@@ -180,7 +180,7 @@ FILES: Mapping[str, Callable[[Path, argparse.Namespace], int]] = {
 
 
 def _wheel(asked: str, source: index.Index) -> Link | None:
-    """Return the wheel of a release for Linux x86-64; None, which is said, where the index has none."""
+    """Return the wheel of a release for Linux x86-64; None, with a message, if the index has none."""
     name, _, version = asked.partition("==")
     wheels = [one for one in source.files(name) if _is_linux_wheel(one.filename, version)]
     if not wheels:
@@ -198,7 +198,7 @@ def _is_linux_wheel(name: str, version: str) -> bool:
 
 
 def _code(asked: str, source: index.Index) -> int:
-    """Print the GPU code in the wheel of a release for Linux x86-64: how often each target is in its libraries."""
+    """Print the GPU code in the wheel of a release for Linux x86-64: how often each target occurs in its libraries."""
     if (wheel := _wheel(asked, source)) is None:
         return 1
     with source.opened(wheel, index.LARGE) as archive:
@@ -208,7 +208,7 @@ def _code(asked: str, source: index.Index) -> int:
 
 
 def _compilers(asked: str, source: index.Index) -> int:
-    """Print the host compilers that the header in a wheel of nvcc takes; return 1 where the row says otherwise."""
+    """Print the host compilers that the header in an nvcc wheel accepts; return 1 if the row differs."""
     if (wheel := _wheel(asked, source)) is None:
         return 1
     with source.opened(wheel) as archive:

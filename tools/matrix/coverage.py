@@ -1,4 +1,4 @@
-"""How much of what is on the index the generated tables have: rows against releases, distribution by distribution."""
+"""How much of the index the generated tables cover: rows compared with releases, for each distribution."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from tools.matrix.index import Index
     from tools.matrix.releases import Distribution
 
-LEAST = 0.99  # of the releases that the index has
+LEAST = 0.99  # the share of the releases on the index
 
 
 def main(known: Mapping[str, Distribution], elsewhere: Mapping[str, str], index: Index, given: Namespace) -> int:
-    """Print a line for each distribution, each gap with its reason; return 1 where a table has less than it should."""
+    """Print a line for each distribution, each gap with its reason; return 1 if a table has less than it should."""
     lines, worst = [], 1.0
     for name, one in known.items():
         path = given.folder / f"{name}.toml"
@@ -50,7 +50,7 @@ def main(known: Mapping[str, Distribution], elsewhere: Mapping[str, str], index:
 
 
 def _line(one: Distribution, found: Sequence[Mapping[str, object]], there: Listing) -> tuple[str, float]:
-    """Return what is said of a table, and its share of the releases that are asked for."""
+    """Return the line about a table, and its share of the releases that can be asked about."""
     versions = {row["version"] for row in found}
     missing = [str(version) for version in sorted(there.releases) if str(version) not in versions]
     share = 1 - len(missing) / len(there.releases) if there.releases else 1.0
@@ -68,7 +68,7 @@ def _line(one: Distribution, found: Sequence[Mapping[str, object]], there: Listi
 
 
 def _record(lines: Iterable[tuple[object, ...]], path: Path) -> None:
-    """Write how many releases the index had, for the tests, which ask no index; keep what is known of other tables."""
+    """Write how many releases the index had, for the tests, which use no index; keep the numbers of other tables."""
     kept = path.read_text("utf-8").splitlines()[1:] if path.exists() else []
     named = {line.partition(",")[0]: line for line in kept}
     named |= {str(line[0]): ",".join(map(str, line)) for line in lines}
@@ -76,17 +76,17 @@ def _record(lines: Iterable[tuple[object, ...]], path: Path) -> None:
 
 
 def table(path: Path) -> Mapping[str, Any]:
-    """Return a table as it is."""
+    """Return a decoded table."""
     return tomllib.loads(path.read_text("utf-8"))
 
 
 def rows(path: Path) -> Sequence[Mapping[str, object]]:
-    """Return the releases that a table has."""
+    """Return the releases in a table."""
     return tuple(table(path)["releases"])
 
 
 def unread(found: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
-    """Return the releases of which there are wheels and nobody read what they require."""
+    """Return the releases that have wheels but whose requirements were not read."""
     return [row for row in found if row["wheels"] and "requires" not in row]
 
 

@@ -1,8 +1,8 @@
 """The GPU code in a library: what nvcc packed into its section ``.nv_fatbin``, as ``cuobjdump`` lists it.
 
-A fat binary is a header (magic, version, size of the header, size of what follows) and entries, each with a header of
-its own: kind (1 PTX, 2 machine code), size of the header, size of the code, 28 bytes in the architecture, then flags.
-The layout, and the flag of the targets with an a (sm_90a), were read off libraries whose code cuobjdump 13.5 lists.
+A fat binary is a header (magic, version, size of the header, size of what follows) and entries, each with its own
+header: kind (1 PTX, 2 machine code), size of the header, size of the code, at byte 28 the architecture, then flags.
+The layout, and the flag of targets such as sm_90a, were determined from libraries whose code cuobjdump 13.5 lists.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MAGIC = struct.pack("<I", 0xBA55ED50)
 HEADER = struct.Struct("<IHHQ")  # magic, version, size of the header, size of the entries
 ENTRY = struct.Struct("<HHIQ12xI8xQ")  # kind, version, size of the header, size of the code, architecture, flags
 KINDS = {1: "compute", 2: "sm"}
-ACCELERATED = 1 << 20  # the flag of targets such as sm_90a, whose code runs on that one architecture alone
+ACCELERATED = 1 << 20  # the flag of targets such as sm_90a, whose code runs only on that one architecture
 SECTION = b".nv_fatbin"
-LEAST = 64  # bytes of a header of ELF
+LEAST = 64  # bytes of an ELF header
 SECTION_HEADER = struct.Struct("<II8xQQQ24x")
 
 
 def listed(archive: zipfile.ZipFile, pattern: str = "*.so*") -> Mapping[str, int]:
-    """Return how often each target is in the libraries of a wheel whose names fit, by its name (sm_90a, compute_80)."""
+    """Return how often each target, by name (sm_90a, compute_80), occurs in a wheel's libraries with matching names."""
     found: Counter[str] = Counter()
     for name in archive.namelist():
         if fnmatchcase(name, pattern) and ".so" in name:
@@ -46,7 +46,7 @@ def listed(archive: zipfile.ZipFile, pattern: str = "*.so*") -> Mapping[str, int
 
 
 def targets(library: Bytes) -> Iterator[str]:
-    """Yield the target of each piece of GPU code in a library of ELF; nothing of what is none."""
+    """Yield the target of each piece of GPU code in an ELF library; nothing for any other file."""
     for first, last in _sections(library):
         at = library.find(MAGIC, first, last)
         while at != -1:

@@ -1,8 +1,8 @@
-"""What NVIDIA's headers and ptxas say: host compilers by the conditions tested, numbers of errors and fields, targets.
+"""Tables from NVIDIA's headers and ptxas: supported host compilers, numbers of errors and fields, targets.
 
 How to read the next: ``pip install --no-deps --target FOLDER`` nvidia-cuda-runtime, nvidia-nvml-dev, nvidia-cuda-nvcc
-and the wheels of NCCL, cuBLAS and cuDNN, then ``python -m tools.matrix headers FOLDER``. What is not in the folder has
-no rows. What an error means, in our words, is written by hand in codes.toml and held against these rows by tests.
+and the wheels of NCCL, cuBLAS and cuDNN, then ``python -m tools.matrix headers FOLDER``. Wheels not in the folder give
+no rows. The meaning of an error, in our words, is written by hand in codes.toml; tests compare it with these rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gpustack.matrix.subjects.toolkits import HostCompilers
 
-NUMBERS = {  # by header: the part of the table, and how a line gives a name and its number
+NUMBERS = {  # by header: the part of the table, and the pattern for a name and its number
     "driver_types.h": ("cuda", re.compile(r"^\s*(cudaSuccess|cudaError\w+)\s*=\s*(\d+)", re.MULTILINE)),
     "cuda.h": ("driver", re.compile(r"^\s*(CUDA_SUCCESS|CUDA_ERROR_\w+)\s*=\s*(\d+)", re.MULTILINE)),
     "nvml.h": ("nvml", re.compile(r"^\s*(NVML_SUCCESS|NVML_ERROR_\w+)\s*=\s*(\d+)", re.MULTILINE)),
@@ -28,7 +28,7 @@ NUMBERS = {  # by header: the part of the table, and how a line gives a name and
     "cudnn_graph.h": ("cudnn9", re.compile(r"(CUDNN_STATUS_\w+)\s*=\s*(\d+)")),
 }
 FIELD = re.compile(r"^#define (NVML_FI_DEV_\w+)\s+(\d+)\b", re.MULTILINE)
-TARGET = re.compile(r"'sm_(\d+)[af]?'")  # in quotes: a value that the option takes, and no example
+TARGET = re.compile(r"'sm_(\d+)[af]?'")  # in quotes: a value that the option accepts, not an example
 ABOUT = """\
 # Numbers and names in NVIDIA's headers, and the targets of ptxas, as they are there.
 # Made by: python -m tools.matrix headers FOLDER (wheels installed by pip into it). Do not edit.
@@ -38,7 +38,7 @@ ABOUT = """\
 """
 
 HEADER = re.compile(r"[^\0]*/crt/host_config\.h")
-# What follows the condition of each check is its message, of which nothing is read but whom it is about.
+# Each check's condition is followed by its message, which is read only for the compiler that it names.
 CHECK = re.compile(
     r"^#if (?P<condition>[^\n]+)\n(?:\s*\n)*#error -- unsupported (?P<whom>GNU|clang|Microsoft) ", re.MULTILINE
 )
@@ -51,7 +51,7 @@ BOUNDS = {
 
 
 def limits(text: str) -> Mapping[str, int]:
-    """Return the bounds that a host_config.h tests, as the rows of host_compiler.toml name them."""
+    """Return the bounds that a host_config.h checks, named as in the rows of host_compiler.toml."""
     conditions = {found["whom"]: found["condition"] for found in CHECK.finditer(text)}
     return {
         name: int(found[1]) + more
@@ -61,7 +61,7 @@ def limits(text: str) -> Mapping[str, int]:
 
 
 def listed(archive: zipfile.ZipFile) -> Mapping[str, int]:
-    """Return the bounds that the header in a wheel tests; raises KeyError if it has no such header."""
+    """Return the bounds that the header in a wheel checks; raises KeyError if the wheel has no such header."""
     name = next((one for one in archive.namelist() if HEADER.fullmatch(one)), None)
     if name is None:
         raise KeyError("no crt/host_config.h is in it")
@@ -69,7 +69,7 @@ def listed(archive: zipfile.ZipFile) -> Mapping[str, int]:
 
 
 def differing(found: Mapping[str, int], row: HostCompilers) -> Iterator[str]:
-    """Yield what a row says otherwise than a header."""
+    """Yield the differences between a row and a header."""
     for name, value in found.items():
         stated = getattr(row, name, value)
         if stated is not None and stated != value:
@@ -77,7 +77,7 @@ def differing(found: Mapping[str, int], row: HostCompilers) -> Iterator[str]:
 
 
 def table(folder: Path, date: str) -> str:
-    """Return the file of the wheels in a folder, the same for the same ones; raises ValueError where none says any."""
+    """Return the table made from the wheels in a folder, reproducibly; raises ValueError if they state nothing."""
     parts: dict[str, list[str]] = {}
     sources = []
     for held in sorted(distributions(path=[str(folder)]), key=lambda one: one.name):
@@ -94,7 +94,7 @@ def table(folder: Path, date: str) -> str:
 
 
 def _read(name: str, path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the parts of the table that a file of a wheel gives, as lines; nothing of one that says nothing of it."""
+    """Yield the parts of the table that a wheel's file gives, as lines; none for a file without any."""
     if name == "ptxas":
         said = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
         yield "targets", [f'  {{ target = "sm_{one}" }},\n' for one in sorted(set(map(int, TARGET.findall(said))))]
@@ -107,6 +107,6 @@ def _read(name: str, path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def _lines(found: list[tuple[str, str]]) -> list[str]:
-    """Return a row for each number, of several names the first."""
+    """Return a row for each number, with the first of several names."""
     names = {int(number): name for name, number in reversed(found)}
     return [f'  {{ code = {number}, name = "{names[number]}" }},\n' for number in sorted(names)]

@@ -1,4 +1,4 @@
-"""The package index that pip is set to use, read by pip's own code: files of a distribution, and members of a wheel."""
+"""The package index that pip is configured to use, read by pip's own code: distributions' files and wheels' members."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from pip._internal.network.session import PipSession
 
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
-CHUNK = 1 << 18  # bytes of one range
-LARGE = 1 << 24  # the same where a whole library is read
+CHUNK = 1 << 18  # bytes in one range
+LARGE = 1 << 24  # the same if a whole library is read
 
 
 class NotReadError(Exception):
-    """A source did not answer, not in the way that was expected, or was asked often enough for one run."""
+    """A source did not answer, gave an unexpected answer, or reached its request limit for one run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The files of the releases that count; how many are from before that time, and how many are pre-releases."""
+    """The files of the releases that count; how many releases are too old, and how many are pre-releases."""
 
     releases: Mapping[Version, Sequence[Link]]
     before: int
@@ -56,10 +56,10 @@ class Listing:
 
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """The first index of pip's settings; nothing is installed, and what was read of it is kept in a folder.
+    """The first index in pip's settings; nothing is installed, and what was read is kept in a folder.
 
-    ``allowed`` is how often it may be asked for METADATA, one wheel after the other. The lists of files are
-    asked for, or where it is ``kept`` those that an earlier run asked for.
+    ``allowed`` is how many METADATA requests may be made, one after the other. Lists of files are requested,
+    or those of an earlier run are used (``kept``).
     """
 
     session: PipSession
@@ -84,7 +84,7 @@ class Index:
         )
 
     def _listed(self, name: str) -> Mapping[str, str | None]:
-        """Return the index's page of a distribution, as text whatever its encoding."""
+        """Return the index's page for a distribution, as text whatever its encoding."""
         base = self.collector.search_scope.index_urls[0].rstrip("/")
         try:
             page = self.collector.fetch_response(Link(f"{base}/{canonicalize_name(name)}/"))
@@ -96,9 +96,9 @@ class Index:
         return {**said, "content": page.content.decode("latin-1")}
 
     def metadata(self, wheel: Link) -> str:
-        """Return the METADATA of a wheel: the index's copy where it has one, else a range of the wheel's bytes.
+        """Return the METADATA of a wheel: the index's copy if it has one, else read from a range of the wheel's bytes.
 
-        Raises NotReadError where the index does not give it, or was asked as often as it may be.
+        Raises NotReadError if the index does not serve it, or if the request limit is reached.
         """
         kept = self.cache / f"{wheel.hash or wheel.filename}.metadata"
         if not kept.exists():
@@ -126,9 +126,9 @@ class Index:
 
     @contextmanager
     def opened(self, wheel: Link, chunk: int = CHUNK) -> Iterator[zipfile.ZipFile]:
-        """Yield a wheel as an archive of which only the ranges that are read are fetched.
+        """Yield a wheel as an archive that fetches only the ranges that are read.
 
-        Raises NotReadError where the index gives no ranges.
+        Raises NotReadError if the index does not support ranges.
         """
         if wheel.is_file:
             with zipfile.ZipFile(wheel.file_path) as archive:
@@ -145,9 +145,9 @@ class Index:
 
 
 def listing(files: Iterable[Link], since: str) -> Listing:
-    """Return the files of each release that counts from a day on, and how many releases do not.
+    """Return the files of each release that counts, from a date on, and how many releases do not count.
 
-    A pre-release counts where there is no other release to resolve to: none at all, or all of them withdrawn.
+    A pre-release counts only if no other release can be resolved: there is none, or all of them were withdrawn.
     """
     there: dict[Version, list[Link]] = defaultdict(list)
     for file in files:
@@ -162,12 +162,12 @@ def listing(files: Iterable[Link], since: str) -> Listing:
 
 
 def offered(files: Iterable[Link]) -> bool:
-    """Return whether a release is not withdrawn."""
+    """Return whether a release was not withdrawn."""
     return any(one.yanked_reason is None for one in files)
 
 
 def version_of(name: str) -> Version | None:
-    """Return the version in the name of a file; None where it is no file of a release."""
+    """Return the version in a file name; None if it is not a file of a release."""
     try:
         if name.endswith(".whl"):
             return parse_wheel_filename(name)[1]
@@ -177,14 +177,14 @@ def version_of(name: str) -> Version | None:
 
 
 def day_of(files: Iterable[Link]) -> str | None:
-    """Return the day of the first upload, where the index tells it."""
-    days = (getattr(one, "upload_time", None) for one in files)  # pip knows it from 25.3 on
+    """Return the date of the first upload, if the index states it."""
+    days = (getattr(one, "upload_time", None) for one in files)  # pip reads it since 25.3
     return min((day.date().isoformat() for day in days if day), default=None)
 
 
 @contextmanager
 def opened(cache: Path | None = None, most: int | None = None, *, kept: bool = False) -> Iterator[Index]:
-    """Yield the index that pip's settings name, with pip's session: its proxies, certificates and credentials."""
+    """Yield the index from pip's settings, with pip's session: its proxies, certificates and credentials."""
     command = cast("RequirementCommand", create_command("download"))
     options, _ = command.parse_args([])
     with command.main_context():

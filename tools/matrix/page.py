@@ -1,4 +1,4 @@
-"""The whole matrix as one page to read: every row of every table with an address of its own, its source and its day."""
+"""The whole matrix as one page: every row of every table with its own address, source and date."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from typing import Any
 
 from tools.matrix.coverage import table
 
-LEFT_OUT = frozenset(
-    {"meta", "candidates", "prose", "facts"}
-)  # what a machine reads: words to recognise, types of facts
+LEFT_OUT = frozenset({"meta", "candidates", "prose", "facts"})  # for programs: words to recognise, types of facts
 LAST = ("source", "checked")
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem;color-scheme:light dark}"
@@ -24,7 +22,7 @@ STYLE = (
 
 
 def page(folder: Path) -> str:
-    """Return the page, which loads nothing from elsewhere."""
+    """Return the page, which loads nothing else."""
     paths = {str(path.relative_to(folder).with_suffix("")): path for path in sorted(folder.rglob("*.toml"))}
     paths = {name: path for name, path in paths.items() if name not in LEFT_OUT and not name.startswith("messages_")}
     links = "".join(f'<a href="#{name}">{name}</a><br>' for name in paths)
@@ -62,7 +60,7 @@ def _part(name: str, part: str, rows: list[Mapping[str, Any]]) -> str:
 
 
 def _row(place: str, row: Mapping[str, Any], columns: list[str], seen: Counter[str]) -> str:
-    """Return a row whose address is its first value, such as generated/vllm.releases.0.9.2: it outlives new rows."""
+    """Return a row whose address is its first value, such as generated/vllm.releases.0.9.2; it outlasts new rows."""
     key = re.sub(r"[^\w.+-]+", "-", str(next(iter(one for name, one in row.items() if name not in LAST))))[:60]
     seen[key] += 1
     anchor = html.escape(f"{place}.{key}" + (f".{seen[key]}" if seen[key] > 1 else ""))

@@ -1,8 +1,8 @@
-"""The table of PCI device numbers: which of NVIDIA's are GPUs of which architecture, from the file pci.ids.
+"""The table of PCI device numbers: NVIDIA's GPUs by architecture, from the file pci.ids.
 
-How to read the next: run it on the pci.ids of the day (pciutils/pciids, or the package pci.ids of a distribution). A
-device is known by the chip before its product's name. Neighbours of one architecture are joined, also across the sound,
-USB and switch of a GPU; what else NVIDIA put between them (a chipset, a GPU without letters) parts them.
+How to read the next: run it on the current pci.ids (pciutils/pciids, or a distribution's package pci.ids). A device is
+recognised by the chip named before its product. Neighbouring numbers of one architecture are joined, also across the
+audio, USB and switch functions of a GPU; anything else between them (a chipset, a GPU without letters) separates them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ CHIPS = {
     r"GH\d": "Hopper",
     r"GB\d": "Blackwell",
 }
-BESIDE = re.compile(r"Audio|USB|UCSI|Type-C|Switch|[Bb]ridge|PCIe host|NVLink")  # functions of a GPU that are none
+BESIDE = re.compile(r"Audio|USB|UCSI|Type-C|Switch|[Bb]ridge|PCIe host|NVLink")  # of a GPU, but not GPUs
 DEVICE = re.compile(r"\t([0-9a-f]{4})  (.+)")
 DAY = re.compile(r"^#\s*Date:\s*(\d{4}-\d\d-\d\d)", re.MULTILINE)
-FAR = 0x100  # numbers apart: two products further apart say nothing of what is between them
+FAR = 0x100  # the largest gap: products further apart say nothing about the numbers between them
 ABOUT = """\
 # Which architecture a PCI device number of NVIDIA (vendor 10de) is: for GPUs whose driver does not answer.
 # Made by: python -m tools.matrix pci FILE (the file pci.ids). Do not edit.
@@ -37,7 +37,7 @@ ABOUT = """\
 
 
 def table(text: str, date: str) -> str:
-    """Return the file of a pci.ids, the same for the same one; raises ValueError if it is none."""
+    """Return the table made from a pci.ids, always the same for the same file; raises ValueError if it is not one."""
     day = DAY.search(text)
     found = tuple(ranges(text))
     if day is None or not found:

@@ -1,9 +1,9 @@
-"""The table of a distribution's releases: which wheels there are of each, and what they require.
+"""The table of a distribution's releases: which wheels each has, and what they require.
 
-How to read the next: run it again; a release counts from the day ``since`` of ``distributions.toml`` on. Pre-releases
-are left out unless there is nothing else to resolve to. What a wheel requires is kept where it names something that the
-matrix knows. METADATA does not change: what an older table says of a release is kept, and one in twenty is read again
-to see it.
+How to read the next: run it again; a release counts from the date ``since`` in ``distributions.toml`` on. Pre-releases
+are left out unless nothing else can be resolved. A wheel's requirement is kept if it names something that the matrix
+knows. METADATA does not change, so the rows of an older table are kept, and one in twenty is read again to verify
+that.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ PLATFORMS = (
     (re.compile(r"macosx_.*_x86_64"), "macos-x86_64"),
     (re.compile(r"any"), "any"),
 )
-READ = ("linux-x86_64", "any", "linux-aarch64")  # the wheels whose METADATA is read, the first as the usual
-MANYLINUX = {"manylinux2010": "2.12", "manylinux2014": "2.17"}  # manylinux1 was written on wheels that need more
+READ = ("linux-x86_64", "any", "linux-aarch64")  # the wheels whose METADATA is read, the usual one first
+MANYLINUX = {"manylinux2010": "2.12", "manylinux2014": "2.17"}  # some wheels tagged manylinux1 need a newer glibc
 NUMBERED = re.compile(r"manylinux_(\d+)_(\d+)_")
 FAMILIES = re.compile(
     r"(?:nvidia|cuda|cutensor|tensorrt|jax-cuda|rocm|intel|triton|pytorch-triton|flashinfer|cupy)\b.*"
@@ -62,7 +62,7 @@ ALSO = frozenset({"numpy", "ml-dtypes", "llvmlite", "transformers", "protobuf", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """A distribution whose releases are read from a day on, and the component of the stack that it is."""
+    """A distribution whose releases are read from a date on, and the component of the stack that it is."""
 
     name: str
     component: str
@@ -73,7 +73,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheel:
-    """One wheel of a release: the file, and the Pythons and oldest glibc by platform."""
+    """One wheel of a release: the file, and by platform its Pythons and oldest glibc."""
 
     file: Link
     pythons: Mapping[str, frozenset[str]]
@@ -88,13 +88,13 @@ def distributions(path: Path) -> Mapping[str, Distribution]:
 
 
 def elsewhere(path: Path) -> Mapping[str, str]:
-    """Return why there are no releases on an index of what people look for there, by name."""
+    """Return, by name, why something that people look for on an index has no releases there."""
     return {one["name"]: one["why"] for one in tomllib.loads(path.read_text("utf-8")).get("elsewhere", ())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """Reads what wheels require: of the index, but from ``before``, the rows of an older table, what is not due."""
+    """Reads what wheels require: from the index, or if a row is not due yet, from an older table (``before``)."""
 
     index: Index
     names: frozenset[str]
@@ -102,7 +102,7 @@ class Reader:
     date: str
 
     def required(self, version: str, wheels: Sequence[Wheel], platforms: Mapping[str, str]) -> Mapping[str, object]:
-        """Return what the wheels of a release require; nothing of it where it was not read."""
+        """Return what the wheels of a release require; without requirements if they were not read."""
         row = self.before.get(version, {})
         kept = {key: row[key] for key in ("requires", "on") if key in row}
         if kept and row.get("wheels") == platforms and not self._due(version):
@@ -113,14 +113,14 @@ class Reader:
             return kept
 
     def _due(self, version: str) -> bool:
-        """Return whether a row is read again: another one in twenty on every day."""
+        """Return whether a row is read again: every day a different one in twenty."""
         return hashlib.sha256(f"{version} {self.date}".encode()).digest()[0] % 20 == 0
 
 
 def table(
     one: Distribution, known: Iterable[str], index: Index, date: str, before: Iterable[Mapping[str, object]] = ()
 ) -> str:
-    """Return the file of a distribution, newest METADATA read first; raises NotReadError if the index lacks it."""
+    """Return the table of a distribution, newest METADATA read first; raises NotReadError if the index lacks it."""
     releases = listing(index.files(one.name), one.since).releases
     if not releases:
         raise NotReadError(f"the index has no release of {one.name} since {one.since}")
@@ -143,7 +143,7 @@ def table(
 
 
 def _line(version: Version, files: Sequence[Link], reader: Reader) -> str:
-    """Return the row of one release as TOML writes it."""
+    """Return the row of one release as TOML."""
     wheels = [_wheel(one) for one in sorted(files, key=lambda one: one.filename) if one.filename.endswith(".whl")]
     pythons = _union(one.pythons for one in wheels)
     row: dict[str, object] = {"version": str(version)}
@@ -174,7 +174,7 @@ def _wheel(file: Link) -> Wheel:
 
 
 def _python(tag: Tag) -> str | None:
-    """Return the Python that a tag is for: 3.12, 3.13t, 3.8+ or any; None for one that is no CPython 2.7 or 3."""
+    """Return the Python that a tag is for: 3.12, 3.13t, 3.8+ or any; None for anything but CPython 2.7 or 3."""
     match = re.fullmatch(r"cp(\d)(\d+)", tag.interpreter)
     if match is None:
         return "any" if re.fullmatch(r"py3\d*", tag.interpreter) else None
@@ -198,7 +198,7 @@ def _union(many: Iterable[Mapping[str, frozenset[str]]]) -> dict[str, frozenset[
 
 
 def _glibc(wheels: Sequence[Wheel]) -> dict[str, str]:
-    """Return the glibc of the platforms whose wheels all need the same."""
+    """Return the glibc of each platform whose wheels all need the same."""
     found: dict[str, set[str | None]] = defaultdict(set)
     for one in wheels:
         for name in one.pythons:
@@ -207,7 +207,7 @@ def _glibc(wheels: Sequence[Wheel]) -> dict[str, str]:
 
 
 def _required(wheels: Sequence[Wheel], names: frozenset[str], index: Index) -> dict[str, object]:
-    """Return what the wheels require, of one for each platform that counts: that for the newest Python."""
+    """Return what the wheels require: for each platform that counts, the wheel for the newest Python."""
     found: dict[str, tuple[str, ...]] = {}
     for platform in READ:
         there = [one for one in wheels if platform in one.pythons]
@@ -222,7 +222,7 @@ def _required(wheels: Sequence[Wheel], names: frozenset[str], index: Index) -> d
 
 
 def _known(metadata: str, names: frozenset[str]) -> Iterator[str]:
-    """Yield the requirements on what the matrix knows, each as PEP 508 writes it, in the order of their text."""
+    """Yield the requirements on packages that the matrix knows, in PEP 508 form, sorted as text."""
     said = email.parser.HeaderParser().parsestr(metadata).get_all("Requires-Dist") or []
     kept = set()
     for one in said:
@@ -242,7 +242,7 @@ def _range(text: str) -> str:
 
 
 def _order(text: str) -> tuple[int, ...]:
-    """Return a Python or glibc to sort by: 3.9 before 3.13 before 3.13t."""
+    """Return a sort key for a Python or glibc: 3.9 before 3.13 before 3.13t."""
     numbers = [int(part) for part in re.findall(r"\d+", text)]
     return (*numbers, 1 if text.endswith("t") else 0)
 

@@ -1,6 +1,6 @@
-"""Spot checks: claims drawn at random from the index's own answers, compared with what the matrix says to them.
+"""Spot checks: claims drawn at random from the index's own answers, compared with the matrix.
 
-What is true is worked out by ``packaging`` from file names and METADATA, not by the programs that make the tables.
+The truth is derived by ``packaging`` from file names and METADATA, not by the programs that generate the tables.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OTHERS = ("1.26.4", "2.1.0", "2.2.6", "2.6.0", "2.7.1", "2.8.0", "3.4.0", "0.61.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One thing that the index says: a release goes with a Python on a platform, or beside another release, or not."""
+    """One statement of the index: a release works with a Python on a platform or with another release, or does not."""
 
     asked: str
     platform: str
@@ -57,7 +57,7 @@ class Claim:
 
 
 def drawn(one: Distribution, index: Index, count: int, seed: int) -> tuple[Claim, ...]:
-    """Return claims about random releases of a distribution; METADATA is asked for as far as the run may."""
+    """Return claims about random releases of a distribution; METADATA is read as far as the run's limit allows."""
     chance = random.Random(f"{one.name} {seed}")  # noqa: S311 - a sample, no secret
     found = listing(index.files(one.name), one.since).releases
     wheels = {version: [file for file in held if file.is_wheel] for version, held in found.items()}
@@ -96,7 +96,7 @@ def _of(
 
 
 def _fits(file: Link, platform: str, python: str) -> bool:
-    """Return whether pip would take a file for a Python on a platform."""
+    """Return whether pip would install a file for a Python on a platform."""
     if file.requires_python and not _inside(file.requires_python, python.rstrip("t")):
         return False
     return bool(parse_wheel_filename(file.filename)[3] & _tags(platform, python))
@@ -120,9 +120,10 @@ def _tags(platform: str, python: str) -> frozenset[Tag]:
 
 
 def answered(claim: Claim, matrix: Matrix) -> Compatibility:
-    """Return what the matrix says to a claim.
+    """Return the matrix's answer to a claim.
 
-    Where it holds that is what stands between its two ends (a third may still forbid it), else the whole answer.
+    If the claim says that both work, only the contract between them counts (something else may still prevent it);
+    otherwise the whole answer does.
     """
     texts = [claim.asked, *([claim.beside] if claim.beside else [])]
     given = Given(python=claim.python, **GIVEN[claim.platform])
@@ -135,13 +136,13 @@ def answered(claim: Claim, matrix: Matrix) -> Compatibility:
 
 
 def wrong(claim: Claim, verdict: Compatibility) -> bool:
-    """Return whether an answer denies what the index says; one that does not know denies nothing."""
+    """Return whether an answer contradicts the index; "unknown" contradicts nothing."""
     works = {Compatibility.COMPATIBLE, Compatibility.LIMITED}
     return verdict is Compatibility.INCOMPATIBLE if claim.holds else verdict in works
 
 
 def saved(claims: Iterable[Claim], path: Path) -> None:
-    """Write claims to a file that the tests read."""
+    """Write claims to a file for the tests."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [one.name for one in fields(Claim)], lineterminator="\n")
         writer.writeheader()
@@ -149,7 +150,7 @@ def saved(claims: Iterable[Claim], path: Path) -> None:
 
 
 def read(path: Path) -> tuple[Claim, ...]:
-    """Return the claims of a file."""
+    """Return the claims in a file."""
     with path.open(encoding="utf-8", newline="") as file:
         return tuple(
             Claim(asked=asked, platform=platform, python=python, beside=beside, holds=holds == "1")

@@ -1,4 +1,4 @@
-"""gpustack and what it needs as one file, for a machine without a network: ``python -m tools.zipapp WHEEL OUT``."""
+"""gpustack with its dependencies as one file, for a machine without a network: ``python -m tools.zipapp WHEEL OUT``."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
 START = Path(__file__).with_name("start.py")
-LEAST = "3.10"  # what every Python from here on can run: wheels of no platform, and what the oldest of them needs
-EPOCH = (1980, 1, 1, 0, 0, 0)  # what zip archives count from
-# What installers write beside a distribution, of which the rest names this machine.
+LEAST = "3.10"  # for it and newer ones: wheels for any platform, and what the oldest Python needs
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the epoch of zip archives
+# The files that installers write beside a distribution and that are kept; the others name this machine.
 KEPT = re.compile(
     r"METADATA|entry_points\.txt|top_level\.txt|licen[cs]es/.*|(?:LICEN[CS]E|NOTICE|COPYING|AUTHORS).*", re.IGNORECASE
 )
 
 
 def build(wheel: Path, out: Path) -> None:
-    """Write the archive; the same wheel and the same constraints make the same bytes."""
+    """Write the archive; the same wheel and constraints always give the same bytes."""
     with tempfile.TemporaryDirectory() as made:
         site = Path(made, "site")
         install(wheel, site)
@@ -31,7 +31,7 @@ def build(wheel: Path, out: Path) -> None:
 
 
 def pack(site: Path, out: Path) -> None:
-    """Write what is installed in a folder as an archive; raises ValueError for what only some machines can run."""
+    """Write the packages installed in a folder as an archive; raises ValueError if one runs only on some machines."""
     held = {f"site/{name}": path.read_bytes() for name, path in files(site)}
     held["__main__.py"] = START.read_bytes()
     digest = hashlib.sha256()
@@ -44,13 +44,13 @@ def pack(site: Path, out: Path) -> None:
             for name, data in sorted(held.items()):
                 about = zipfile.ZipInfo(name, EPOCH)
                 about.external_attr = (stat.S_IFREG | 0o644) << 16
-                about.create_system = 3  # Unix, wherever it is built
+                about.create_system = 3  # Unix, whatever system it is built on
                 archive.writestr(about, data, zipfile.ZIP_DEFLATED, 9)
     out.chmod(0o755)
 
 
 def install(wheel: Path, site: Path) -> None:
-    """Install the wheel and what it needs, in the versions that the tests are run with; raises if that fails."""
+    """Install the wheel and its dependencies, in the tested versions; raises if that fails."""
     asked = ("--python-version", LEAST, "--only-binary", ":all:", "--no-compile-bytecode", "--link-mode", "copy")
     command = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config", *asked)
     constraints = ("-c", str(REPO / "constraints.txt"))
@@ -58,7 +58,7 @@ def install(wheel: Path, site: Path) -> None:
 
 
 def files(site: Path) -> Iterator[tuple[str, Path]]:
-    """Yield what belongs into the archive."""
+    """Yield the files of the archive."""
     for path in site.rglob("*"):
         name = path.relative_to(site)
         top = name.parts[0]

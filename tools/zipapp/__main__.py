@@ -1,4 +1,4 @@
-"""``python -m tools.zipapp WHEEL OUT`` writes gpustack and what it needs as one file that Python runs, or as a .deb."""
+"""``python -m tools.zipapp WHEEL OUT`` writes gpustack and its dependencies as one file that Python runs, or a .deb."""
 
 import sys
 import tempfile

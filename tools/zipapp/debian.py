@@ -1,7 +1,7 @@
-"""A package for Debian and Ubuntu of the same files: ``python -m tools.zipapp WHEEL gpustack-doctor.deb``.
+"""The same files as a package for Debian and Ubuntu: ``python -m tools.zipapp WHEEL gpustack-doctor.deb``.
 
-What gpustack needs lies beside it in ``/usr/lib/gpustack``, since Debian's typer is older than ours; so the package
-depends on Python alone, and moves and hides no package of the system.
+The dependencies are beside gpustack in ``/usr/lib/gpustack``, since Debian's typer is older than ours; so the package
+depends only on Python, and neither changes nor hides a system package.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tools.zipapp import REPO, files
 
-NAME, HOME, EPOCH = "gpustack-doctor", "usr/lib/gpustack", 1580601600  # the day that hatchling dates files with
+NAME, HOME, EPOCH = "gpustack-doctor", "usr/lib/gpustack", 1580601600  # the date that hatchling gives files
 PROGRAM = f"""#!/usr/bin/python3
 import sys
 
@@ -38,7 +38,7 @@ Description: what is wrong with a GPU stack, and how to fix it
  names the layer at fault, the evidence for it and the commands that fix it.
  Nothing on the machine is changed, and no root is needed.
 """
-SCRIPTS = {  # what Python compiles is made at installation and goes with the package
+SCRIPTS = {  # bytecode is compiled at installation and removed with the package
     "postinst": f'#!/bin/sh\nset -e\nif [ "$1" = configure ]; then\n    py3compile -p {NAME} /{HOME}\nfi\n',
     "prerm": f"#!/bin/sh\nset -e\npy3clean -p {NAME} /{HOME}\n",
 }
@@ -57,7 +57,7 @@ CHANGES = """{name} ({version}) unstable; urgency=medium
 
 
 def build(site: Path, out: Path) -> None:
-    """Write the package of what is installed in a folder; the same files make the same bytes."""
+    """Write the package from the files installed in a folder; the same files always give the same bytes."""
     (about,) = site.glob("gpustack_doctor-*.dist-info")
     who = os.environ.get("DEBFULLNAME", "The gpustack developers"), os.environ.get("DEBEMAIL", "root@localhost")
     words = {"name": NAME, "version": about.stem.split("-")[1], "maintainer": f"{who[0]} <{who[1]}>"}
@@ -95,7 +95,7 @@ def _packed(data: bytes) -> bytes:
 
 
 def _licences(site: Path) -> str:
-    """Return whose each part is, and under which licence: by the metadata of each distribution, with its texts."""
+    """Return the copyright and licence of each part, from each distribution's metadata and licence texts."""
     said = []
     for about in sorted(site.glob("*.dist-info")):
         head = (about / "METADATA").read_text("utf-8").partition("\n\n")[0]

@@ -1,7 +1,7 @@
-"""Where gpustack.pyz begins: unpack what it holds into the user's cache, once, and run it from there.
+"""The entry point of gpustack.pyz: unpack the archive into the user's cache, once, and run it from there.
 
-Probes are programs that children run, so they have to be files. Python 3.6 can read what this file says, so that a
-Python that is too old for the rest is named. Where no cache may be written, all lies in a temporary folder until the
+Probes are programs that child processes run, so they must be files. This file is valid in Python 3.6, so that it can
+report a Python that is too old for the rest. If no cache is writable, a temporary folder is used and removed at the
 end.
 """
 
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def unpacked(archive: str) -> Path:
-    """Return the folder with what the archive holds."""
+    """Return the folder with the unpacked archive."""
     with zipfile.ZipFile(archive) as held:
         name = held.read("DIGEST").decode()
         above = cache()
@@ -43,7 +43,7 @@ def unpacked(archive: str) -> Path:
 
 
 def cache() -> "Path | None":
-    """Return the folder in the user's cache; None if there is none, or where others may write into it."""
+    """Return the folder in the user's cache; None if there is none, or if others may write to it."""
     root = os.environ.get("XDG_CACHE_HOME", "")
     folder = Path(root if root.startswith("/") else os.path.expanduser("~/.cache"), "gpustack", "pyz")  # noqa: PTH111 - where there is no home
     if not folder.is_absolute():
@@ -57,7 +57,7 @@ def cache() -> "Path | None":
 
 
 def placed(held: zipfile.ZipFile, above: "Path | None", name: str) -> Path:
-    """Return the folder, filled: in the cache in one move, so that nobody runs half of it; elsewhere until the end."""
+    """Return the filled folder: moved into the cache at once, so that no other run finds half of it, or temporary."""
     made = Path(tempfile.mkdtemp(prefix=".new-" if above else "gpustack-", dir=above))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     held.extractall(made)

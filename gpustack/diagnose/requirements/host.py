@@ -70,9 +70,11 @@ def _reach(running: str, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         fit = Fit(kept=Kept.BROKEN, needs=f"a kernel before Linux {fails.kernel}", found=found, row=fails.row)
         yield edge("nvidia-driver", "linux-kernel", "kernel", fit)
     elif branch and branch.kernel:
-        least = ".".join(str(number) for number in branch.kernel)
-        kept = Kept.OK if plain >= branch.kernel else Kept.BROKEN
-        fit = Fit(kept=kept, needs=f"Linux {least} or newer", found=found, row=branch.row)
+        least, newest = ".".join(map(str, branch.kernel)), drivers.newest_kernel(matrix, release)
+        new = newest is not None and numbers(newest.kernel)[:2] < plain[:2]
+        kept = Kept.BROKEN if plain < branch.kernel else Kept.UNKNOWN if new else Kept.OK
+        wanted = f"Linux {least} to {newest.kernel}, the newest that is known" if newest else f"Linux {least} or newer"
+        fit = Fit(kept=kept, needs=wanted, found=found, row=newest.row if new and newest else branch.row)
         yield edge("nvidia-driver", "linux-kernel", "kernel", fit)
 
 

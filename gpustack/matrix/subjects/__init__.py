@@ -1,8 +1,8 @@
-"""What the compatibility matrix states of one subject after another: its rows as types, and look-ups in them.
+"""What the compatibility matrix states, subject by subject: its rows as types, and look-ups in them.
 
-The types of a row's fields say how it is read: ``matrix.rows("cudnn", "releases", CudnnRelease)``.
-Each file under ``compat-matrix/`` names in its head the components (``subjects``) that it is about. A module is loaded
-when it is first asked for something, since a report needs few of them and its start is counted in milliseconds.
+A row is read according to the types of its fields: ``matrix.rows("cudnn", "releases", CudnnRelease)``.
+Each file under ``compat-matrix/`` names the components that it is about (``subjects``). A module is loaded when it is
+first used, since a report needs few of them and milliseconds count at its start.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ LATE = (
 
 
 def rows_of(table: str, part: str, kind: type[Kind]) -> Callable[[Matrix], tuple[Kind, ...]]:
-    """Return the function that returns the rows of one part of a table, which a matrix reads once."""
+    """Return a function that returns the rows of one part of a table, read once for each matrix."""
     return lambda matrix: matrix.rows(table, part, kind)
 
 
 def _late(name: str) -> None:
-    """Put a module in its place that loads itself when something is first taken from it."""
+    """Register a module that is loaded when an attribute of it is first used."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.loader is None:
         raise ImportError(name)

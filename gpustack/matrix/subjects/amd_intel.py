@@ -1,4 +1,4 @@
-"""AMD and Intel GPUs: the target or platform of a product, who has code for it, and its driver."""
+"""AMD and Intel GPUs: the target or platform of a product, which software has code for it, and its driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpustack.model.report import Row
 
 _NOISE = re.compile(r"\((?:tm|r)\)|[®™]")
-_BARE = re.compile(r"^(?:radeon (?=\d{4})|(?=\d{4} (?:xtx?|gre)\b))")  # Radeon 7900 XTX, which is an RX
+_BARE = re.compile(r"^(?:radeon (?=\d{4})|(?=\d{4} (?:xtx?|gre)\b))")  # Radeon 7900 XTX means Radeon RX 7900 XTX
 _TARGET = re.compile(r"gfx[0-9a-f]{3,4}")
 NEVER = "has no entry"
 _BY_ITSELF = {"by itself": True, "only with xe.force_probe": False}
@@ -28,7 +28,7 @@ def _devices(numbers: list[str]) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class GfxTarget(Stated):
-    """One target and the products, by words of their names, that have it."""
+    """One target, and the products that have it, by words in their names."""
 
     gfx: str
     generation: str
@@ -40,7 +40,7 @@ class GfxTarget(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RocmSupport(Stated):
-    """The targets that some releases of ROCm support, and how much (supported, deprecated, release-ready, built …)."""
+    """The targets that some releases of ROCm support, and how well (supported, deprecated, release-ready, built …)."""
 
     rocm: VersionRange
     level: str
@@ -52,7 +52,7 @@ class RocmSupport(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TorchRocmBuild(Stated):
-    """One build of torch for a ROCm; ``archs`` is empty if its GPU code was not read."""
+    """One build of torch for a ROCm version; ``archs`` is empty if its GPU code was not read."""
 
     torch: str
     rocm: str
@@ -76,7 +76,7 @@ class DriverWindow(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class DriverModule(Stated):
-    """What the module of one release of amdgpu-dkms calls its version."""
+    """The version that the module of one amdgpu-dkms release reports."""
 
     driver: str
     module: str
@@ -87,7 +87,7 @@ class DriverModule(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Override(Stated):
-    """The value of HSA_OVERRIDE_GFX_VERSION that takes a target for its nearest relative, and what comes of it."""
+    """The value of HSA_OVERRIDE_GFX_VERSION that treats a target as its nearest relative, and the result."""
 
     gfx: str
     value: str = field(metadata=key("override"))
@@ -99,14 +99,14 @@ class Override(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ChipsWithoutKfd(Stated):
-    """Chips that the kernel's compute driver does not take; ``never``: under no condition."""
+    """Chips that the kernel's compute driver does not support; ``never``: under no condition."""
 
     chips: tuple[str, ...]
     rule: str
 
     @property
     def never(self) -> bool:
-        """Whether there is no condition under which it takes them."""
+        """Whether it supports them under no condition."""
         return NEVER in self.rule
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class ChipsWithoutKfd(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class IntelPlatform(Stated):
-    """One platform. ``xe``: the module xe takes it by itself (None: unknown)."""
+    """One platform. ``xe``: the module xe binds to it by default (None: unknown)."""
 
     name: str = field(metadata=key("platform"))
     level_zero: str | None = None
@@ -137,7 +137,7 @@ class IntelPlatform(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class IntelProduct(Stated):
-    """The name of some PCI device numbers, as the driver has it."""
+    """The name that the driver gives some PCI device numbers."""
 
     name: str
     devices: frozenset[int] = field(metadata=key("devices", _devices))
@@ -145,7 +145,7 @@ class IntelProduct(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class KernelRule(Stated):
-    """What a module of the kernel needs."""
+    """What a kernel module needs."""
 
     module: str
     rule: str
@@ -167,7 +167,7 @@ class XpuBuild(Stated):
 
 targets = rows_of("rocm", "gpus", GfxTarget)  # every target, oldest first
 torch_builds = rows_of("rocm", "torch_builds", TorchRocmBuild)  # the builds of torch for ROCm, oldest first
-# The chips that the kernel's compute driver takes not at all, or under a condition.
+# The chips that the kernel's compute driver does not support, or only under a condition.
 without_kfd = rows_of("rocm", "without_kfd", ChipsWithoutKfd)
 driver_windows = rows_of("rocm", "driver_windows", DriverWindow)  # which ROCm runs on which amdgpu-dkms, oldest first
 # The versions of the modules of amdgpu-dkms, oldest first.
@@ -189,12 +189,12 @@ def gfx_of(matrix: Matrix, name: str) -> GfxTarget | None:
 
 
 def support_of(matrix: Matrix, rocm: str) -> tuple[RocmSupport, ...]:
-    """Return what a release of ROCm supports, and how much; empty if no row states it."""
+    """Return the targets that a release of ROCm supports, and to what degree; empty if no row states it."""
     return tuple(one for one in matrix.rows("rocm", "support", RocmSupport) if one.rocm.holds(rocm))
 
 
 def torch_build_of(matrix: Matrix, torch: str, rocm: str) -> TorchRocmBuild | None:
-    """Return the build of a torch (2.4.1) for a ROCm (6.1), or None if no row states it."""
+    """Return the build of a torch release (2.4.1) for a ROCm version (6.1), or None if no row states it."""
     minor = ".".join(torch.split(".")[:2])
     return next((one for one in torch_builds(matrix) if (one.torch, one.rocm) == (minor, rocm)), None)
 
@@ -215,7 +215,7 @@ def _names(words: str, name: str) -> bool:
 
 
 def platforms(matrix: Matrix) -> tuple[IntelPlatform, ...]:
-    """Return every platform, those of the regular packages first, oldest first."""
+    """Return every platform, oldest first, beginning with those that the regular packages support."""
     return (
         *matrix.rows("intel", "platforms", IntelPlatform),
         *matrix.rows("intel", "legacy_platforms", IntelPlatform),
@@ -228,12 +228,12 @@ def platform_of(matrix: Matrix, device: int) -> IntelPlatform | None:
 
 
 def window_rule(matrix: Matrix) -> Row | None:
-    """Return the row that says what xe needs of Resizable BAR."""
+    """Return the row about xe's requirements on Resizable BAR."""
     return next((one.row for one in matrix.rows("intel", "kernel", KernelRule) if "Resizable BAR" in str(one)), None)
 
 
 def product_of(matrix: Matrix, device: int) -> str | None:
-    """Return the name of a PCI device number (vendor 8086) as the driver has it, or None if no row states it."""
+    """Return the driver's name for a PCI device number (vendor 8086), or None if no row states it."""
     return next((one.name for one in matrix.rows("intel", "products", IntelProduct) if device in one.devices), None)
 
 
@@ -245,11 +245,11 @@ def device_named(matrix: Matrix, name: str) -> int | None:
 
 
 def _product(name: str) -> str:
-    """Return a product's name without its maker's and without what every product is called."""
+    """Return a product's name without the vendor and without words that every product name has."""
     return " ".join(word for word in name.lower().split() if word not in {"intel", "graphics", "gpu", "data", "center"})
 
 
 def xpu_build_of(matrix: Matrix, torch: str) -> XpuBuild | None:
-    """Return the oneAPI runtime of a torch (2.13.0+xpu), or None if no row states it."""
+    """Return the oneAPI runtime of a torch release (2.13.0+xpu), or None if no row states it."""
     minor = ".".join(torch.split(".")[:2])
     return next((one for one in xpu_builds(matrix) if one.torch == minor), None)

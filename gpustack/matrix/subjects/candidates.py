@@ -1,7 +1,7 @@
-"""The index of candidates: which words, messages and facts speak for which cause, and the recorded machines behind it.
+"""The index of candidates: which words, messages and facts point to which cause, and the recorded machines behind it.
 
-``tools/cases`` makes it of the recorded cases. A line of ``features`` is a name, how much it tells at all, and what it
-weighs for each cause that it speaks for; a line of ``cases`` is a cause, a thread, and what was telling in it.
+``tools/cases`` generates it from the recorded cases. A line of ``features`` has a name, how informative it is, and its
+weight for each cause that it points to; a line of ``cases`` has a cause, a thread, and its most informative features.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 TABLE = "candidates"
-NOTHING_WRONG = "none"  # the cause of a machine whose stack is well
-SCALE = 100  # weights are written as whole hundredths, in two digits to the base 36
-DIGITS, STEP = 36, 4  # of a weight: two digits for the cause, two for the number
+NOTHING_WRONG = "none"  # the cause of a machine whose stack is healthy
+SCALE = 100  # weights are written in hundredths, as two base-36 digits
+DIGITS, STEP = 36, 4  # length of a weight: two digits for the cause, two for the number
 LIBRARIES = ("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia")
-SHORTEST = 3  # letters of a part of a word
-MOST_LETTERS = 100_000  # of a text, at its beginning and at its end
+SHORTEST = 3  # letters in a part of a word
+MOST_LETTERS = 100_000  # characters of a text, at its beginning and at its end
 _WORD = re.compile(r"[a-z_][a-z0-9_]{0,60}(?:[.+-][a-z0-9_]{1,60}){0,12}|\d{1,12}(?:\.\d{1,6})?")
 _PARTS = re.compile(r"[._+-]")
 
 
 def tokens(text: str) -> frozenset[str]:
-    """Return the words of a text, their parts, and pairs of words that follow each other; of versions two numbers."""
+    """Return the words of a text, their parts, and pairs of adjacent words; versions are shortened to two numbers."""
     if len(text) > 2 * MOST_LETTERS:
         text = f"{text[:MOST_LETTERS]}\n{text[-MOST_LETTERS:]}"
     found: list[str] = []
@@ -42,7 +42,7 @@ def tokens(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """A cause, its share of the likelihood, and the features that speak for it, the strongest first."""
+    """A cause, its share of the likelihood, and the features that point to it, the strongest first."""
 
     cause: str
     weight: float
@@ -51,9 +51,9 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """What speaks for what.
+    """Which features point to which causes.
 
-    ``bases`` are what a cause weighs by itself, ``sharpness`` how far apart weights are, ``names`` words of the stack.
+    ``bases`` are the causes' prior weights, ``sharpness`` how far apart weights are, ``names`` words of the stack.
     """
 
     causes: tuple[str, ...]
@@ -64,13 +64,13 @@ class Index:
     cases: tuple[str, ...]
 
     def words(self, text: str) -> frozenset[str]:
-        """Return the words of a text that the index knows; none where it has no word of the names of the stack."""
+        """Return the words of a text that the index knows; none if it names nothing of the stack."""
         known = tokens(text) & self.features.keys()
         telling = (word for word in known if "_" in word or word in self.names or word.startswith(LIBRARIES))
         return known if any(telling) else frozenset()
 
     def rank(self, seen: Collection[str]) -> tuple[Ranked, ...]:
-        """Return the causes by what was seen, the likeliest first, with shares of one whole."""
+        """Return the causes of these observations, the likeliest first, with shares that add up to 1."""
         held = {one: _numbers(self.features[one]) for one in sorted(seen) if one in self.features}
         length = sqrt(sum(tells**2 for tells, _ in held.values()))
         if not length:
@@ -92,7 +92,7 @@ class Index:
         )
 
     def similar(self, cause: str, seen: Collection[str], most: int) -> tuple[str, ...]:
-        """Return the threads of the recorded machines of a cause that share most with what was seen."""
+        """Return the threads of a cause's recorded machines that have most in common with these observations."""
         names, at = tuple(self.features), f"{self.causes.index(cause)}\t"
         alike: dict[str, float] = {}
         for line in self.cases:
@@ -111,7 +111,7 @@ def _number(digits: str) -> float:
 
 @cache
 def _numbers(line: str) -> tuple[float, tuple[tuple[int, float], ...]]:
-    """Return how much a feature tells, and what it weighs for which causes."""
+    """Return how informative a feature is, and its weight by cause."""
     return _number(line[:2]), tuple(_weights(line[2:]))
 
 

@@ -1,4 +1,4 @@
-"""Numbers that drivers, libraries and the kernel log answer with: Xids, SXids, CUDA errors, reasons for low clocks."""
+"""Numbers that drivers, libraries and the kernel log report: Xids, SXids, CUDA errors, reasons for lowered clocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 LAYERS = ("app", "driver", "hw", "link", "pcie", "env", "info")
-# Xids of which the maker gives no more than the name, by the part of the table that they are in: what is known of them.
+# What is known about Xids for which NVIDIA gives only the name, by the part of the table that they are in.
 UNEXPLAINED = {
     "xid.new": "defined in the driver's source, not explained yet",
     "xid.unused": "NVIDIA's catalogue lists it as unused",
@@ -45,9 +45,9 @@ def _meaning(line: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Numbers of one kind. ``said`` is an expression for a line that covers them.
+    """Numbers of one kind. ``said`` is an expression for a line that contains one.
 
-    ``spelt``: the meanings are the library's own words, so that a line which holds one holds the number.
+    ``spelt``: the meanings are the library's own words, so a line that contains one implies the number.
     """
 
     id: str
@@ -61,7 +61,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Code(Stated):
-    """A number that a library or the kernel log answers with, its name, its meaning, and what is behind it or to do."""
+    """A number that a library or the kernel log reports: its name, its meaning, its usual cause or what to do."""
 
     number: int = field(metadata=key("code"))
     name: str
@@ -74,7 +74,7 @@ class Code(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CodeLine(Stated):
-    """One row of a table of numbers: some rows are about several of them."""
+    """One row of a table of numbers; some rows are about several numbers."""
 
     numbers: tuple[int, ...] = field(metadata=whole(_codes))
     spellings: tuple[str, ...] = field(metadata=whole(_spellings))
@@ -96,9 +96,9 @@ class CodeLine(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """One number of a family: its names, its meaning, what is usually behind it, and what to do.
+    """One number of a family: its names, its meaning, its usual cause, and what to do.
 
-    ``message`` is the kind of message that says the same in words.
+    ``message`` is the kind of message that means the same.
     """
 
     family: Family
@@ -117,7 +117,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Bucket(Stated):
-    """What a word of NVIDIA's Xid catalogue for the action to take means."""
+    """The meaning of an action word in NVIDIA's Xid catalogue."""
 
     bucket: str
     meaning: str
@@ -125,7 +125,7 @@ class Bucket(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Cascade(Stated):
-    """Xids that bring others in the seconds after them on the same GPU; ``sxid`` where a switch is the cause."""
+    """Xids that cause others on the same GPU within seconds; ``sxid`` if a switch is the cause."""
 
     first: tuple[int, ...] = ()
     then: tuple[int, ...]
@@ -139,7 +139,7 @@ class Cascade(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ClockReason(Stated):
-    """One bit of why clocks are below their maximum; ``weight`` is ok, info, warn or bad."""
+    """One reason, as a bit, for clocks below their maximum; ``weight`` is ok, info, warn or bad."""
 
     bit: int
     name: str
@@ -231,14 +231,14 @@ def _number(family: Family, number: int, line: CodeLine) -> Number:
 
 
 def xids(matrix: Matrix) -> tuple[Number, ...]:
-    """Return every Xid by number: whose fault it usually is, and NVIDIA's word (``bucket``) for what to do."""
+    """Return every Xid by number: whose fault it usually is, and NVIDIA's action word (``bucket``)."""
     return tuple(sorted(numbers(matrix, FAMILIES[0]), key=lambda one: one.number))
 
 
 def bucket_of(matrix: Matrix, bucket: str) -> str | None:
-    """Return what a word of NVIDIA's Xid catalogue for the action to take means, or None."""
+    """Return the meaning of an action word in NVIDIA's Xid catalogue, or None."""
     return next((one.meaning for one in matrix.rows("xid", "buckets", Bucket) if one.bucket == bucket), None)
 
 
-cascades = rows_of("xid", "follows", Cascade)  # which Xids bring which others
+cascades = rows_of("xid", "follows", Cascade)  # which Xids cause which others
 clock_reasons = rows_of("xid", "clocks", ClockReason)  # every reason for lowered clocks, lowest bit first

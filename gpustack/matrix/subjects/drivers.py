@@ -1,4 +1,4 @@
-"""NVIDIA's driver branches: what each gained and dropped, which GPUs it lists, with which kernels it builds."""
+"""NVIDIA's driver branches: what each added and dropped, which GPUs it lists, which kernels it builds with."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def _numbers(kernel: str) -> tuple[int, ...]:
     return numbers(kernel.partition("-")[0])
 
 
-KEPT = frozenset({"LTS", "PB"})  # kinds of branches that are made to be kept: long-term support and production
+KEPT = frozenset({"LTS", "PB"})  # kinds of branches for long use: long-term support and production
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Branch(Stated):
-    """One branch from its first to its last release; ``end`` is the day or month when its support ends."""
+    """One branch from its first to its last release; ``end`` is the date or month when its support ends."""
 
     number: int = field(metadata=key("branch"))
     cuda: CudaVersion
@@ -44,7 +44,7 @@ class Branch(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Listed(Stated):
-    """The oldest driver release whose list of products has this GPU."""
+    """The oldest driver release whose product list includes this GPU."""
 
     product: str
     driver: DriverRelease
@@ -55,7 +55,7 @@ class Listed(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Build(Stated):
-    """One driver release that was seen to build with a kernel, or not to; or whose own source names the kernel."""
+    """One driver release known to build with a kernel, or to fail; or whose own source names the kernel."""
 
     driver: DriverRelease
     kernel: str
@@ -68,9 +68,9 @@ class Build(Stated):
 
 
 branches = rows_of("driver_branches", "branches", Branch)  # every branch, oldest first
-# Since when the driver lists a GPU, for the GPUs of which the matrix knows it.
+# The driver release that first lists each GPU, as far as the matrix knows it.
 listings = rows_of("driver_branches", "listed", Listed)
-# Which releases were seen to build with which kernels, oldest release first.
+# Which releases are known to build with which kernels, oldest release first.
 builds = rows_of("driver_branches", "builds", Build)
 # The newest kernel that a release's own source names, oldest release first.
 named = rows_of("driver_branches", "named", Build)
@@ -82,9 +82,9 @@ def branch_of(matrix: Matrix, number: int) -> Branch | None:
 
 
 def ended(branch: Branch, day: str) -> bool | None:
-    """Return whether support of a branch had ended on a day (YYYY-MM-DD), or None if its end is not known.
+    """Return whether a branch's support had ended by a date (YYYY-MM-DD), or None if its end is unknown.
 
-    An end that is stated as a month is its last day.
+    An end stated as a month means its last day.
     """
     return None if branch.end is None else branch.end < day[: len(branch.end)]
 
@@ -97,7 +97,7 @@ def for_windows(matrix: Matrix, number: int) -> Branch | None:
 def listed_since(matrix: Matrix, product: str) -> Listed | None:
     """Return the oldest driver release that lists a product, or None.
 
-    Where the variant itself (PCIe, Laptop GPU) has no row, the oldest of its name counts: it may have come later.
+    If the variant (PCIe, Laptop GPU) has no row, the oldest release for its name counts; the variant may be newer.
     """
     name = product.lower().removeprefix("nvidia ")
     exact = next((one for one in listings(matrix) if one.product.lower() == name), None)
@@ -106,10 +106,10 @@ def listed_since(matrix: Matrix, product: str) -> Listed | None:
 
 
 def fails_with(matrix: Matrix, driver: DriverRelease, kernel: str) -> Build | None:
-    """Return the row that says why a release will not build with a kernel, or None if no row says so.
+    """Return the row stating that a release does not build with a kernel, or None if there is none.
 
-    A failure holds for the older releases of the same branch and for newer kernels; a kernel of a distribution
-    (5.14.0-687.el9) only for that distribution's kernels.
+    A failure also applies to older releases of the same branch and to newer kernels; one with a distribution's kernel
+    (5.14.0-687.el9) applies only to that distribution's kernels.
     """
     wanted = _numbers(kernel)
     for one in builds(matrix):
@@ -117,3 +117,13 @@ def fails_with(matrix: Matrix, driver: DriverRelease, kernel: str) -> Build | No
         if same and not one.builds and "-" not in one.kernel and _numbers(one.kernel)[:2] <= wanted:
             return one
     return None
+
+
+def newest_kernel(matrix: Matrix, driver: DriverRelease) -> Build | None:
+    """Return the row of the newest kernel that a release is known to support, or None if none is known of its branch.
+
+    A release supports what an older one of its branch does; what only a newer one names, it may not.
+    """
+    known = [one for one in (*named(matrix), *builds(matrix)) if one.builds and one.driver.branch == driver.branch]
+    older = [one for one in known if one.driver <= driver] or sorted(known, key=lambda one: one.driver)[:1]
+    return max(older, key=lambda one: _numbers(one.kernel)[:2], default=None)

@@ -1,4 +1,4 @@
-"""JAX, TensorFlow, ONNX and ONNX Runtime: Python, CUDA, cuDNN, driver and GPU of each release."""
+"""JAX, TensorFlow, ONNX and ONNX Runtime: the Python, CUDA, cuDNN, driver and GPU for each release."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _spans(said: Mapping[str, str]) -> Mapping[str, VersionRange]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class JaxRelease(Stated):
-    """One release: its Pythons and the CUDA majors there are builds for."""
+    """One release: its Pythons and the CUDA majors that it has builds for."""
 
     version: str = field(metadata=key("jax"))
     pythons: tuple[str, ...] = field(default=(), metadata=key("python"))
@@ -37,7 +37,7 @@ class JaxRelease(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class JaxBuild(Stated):
-    """One release for one CUDA major; a field is None (or empty) where its source does not speak of it."""
+    """One release for one CUDA major; a field is None (or empty) if its source does not mention it."""
 
     version: str = field(metadata=key("jax"))
     cuda: int
@@ -60,7 +60,7 @@ class JaxBuild(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Plugin(Stated):
-    """What the plugin of some releases for one CUDA major requires of CUDA's parts, by name (nvcc, cudart, cublas)."""
+    """What the plugin of some releases for one CUDA major requires, by part of CUDA (nvcc, cudart, cublas)."""
 
     plugin: str
     versions: VersionRange
@@ -73,9 +73,9 @@ class Plugin(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TensorflowRelease(Stated):
-    """One minor release: the CUDA and cuDNN its GPU build was made with, whose majors must be there at run time.
+    """One minor release: the CUDA and cuDNN of its GPU build, whose majors are needed at run time.
 
-    ``archs`` is empty if nobody read them; ``gpu_wheel`` is the distribution with the GPU build.
+    ``archs`` is empty if they were not read; ``gpu_wheel`` is the distribution with the GPU build.
     """
 
     version: str = field(metadata=key("tensorflow"))
@@ -93,7 +93,7 @@ class TensorflowRelease(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Platform(Stated):
-    """Whether some releases of TensorFlow use a GPU on a platform."""
+    """Whether some releases of TensorFlow support GPUs on a platform."""
 
     versions: VersionRange
     platform: str
@@ -102,7 +102,7 @@ class Platform(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OnnxRelease(Stated):
-    """One minor release of ONNX (1.20), or of ONNX Runtime: the newest opset and version of the format."""
+    """One minor release of ONNX (1.20), or of ONNX Runtime: the newest opset and format version."""
 
     name: str = field(metadata=key("origin", lambda origin: "onnxruntime" if origin.endswith("runtimes") else "onnx"))
     version: str = field(metadata=whole(lambda line: line.get("onnxruntime") or line["onnx"]))
@@ -116,10 +116,10 @@ class OnnxRelease(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OrtRelease(Stated):
-    """One minor release of onnxruntime-gpu on the package index, made for one CUDA major and one cuDNN major.
+    """One minor release of onnxruntime-gpu on the package index, built for one CUDA major and one cuDNN major.
 
-    ``sonames`` are what its TensorRT provider links, ``tensorrt`` the release that this provider wants; ``archs`` the
-    code in its CUDA provider, empty if nobody looked.
+    ``sonames`` are what its TensorRT provider links, ``tensorrt`` the release that this provider needs; ``archs`` the
+    code in its CUDA provider, empty if not read.
     """
 
     version: str = field(metadata=key("onnxruntime"))
@@ -139,7 +139,7 @@ class OrtRelease(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Feed(Stated):
-    """A build of a minor release (or of some of its patch releases ``only``) for another CUDA, on a feed of its own."""
+    """A build of a minor release (or of some of its patch releases ``only``) for another CUDA, on its own feed."""
 
     version: str = field(metadata=key("onnxruntime"))
     cuda: int
@@ -153,7 +153,7 @@ class Feed(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WheelSpan(Stated):
-    """Releases of a wheel, from first to last minor (None: up to now), or an extra of it, made for one CUDA major."""
+    """Releases of a wheel or one of its extras, from first to last minor (None: up to now), for one CUDA major."""
 
     cuda: int
     first: str | None = None
@@ -179,7 +179,7 @@ class CondaBuilds(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TensorflowPins(Stated):
-    """What one release of TensorFlow requires of NumPy, on Python 3.12 and newer maybe another."""
+    """The NumPy that one release of TensorFlow requires, which may differ on Python 3.12 and newer."""
 
     version: str = field(metadata=key("tensorflow"))
     numpy: VersionRange = ANY
@@ -190,13 +190,13 @@ class TensorflowPins(Stated):
         return f"tensorflow {self.version} requires numpy {self.numpy}{newer}"
 
     def on(self, python: str | None) -> VersionRange | None:
-        """Return the range for a Python; None if it depends on the Python, and none is given."""
+        """Return the range for a Python; None if it depends on the Python and none is given."""
         if self.numpy_312 is None:
             return self.numpy
         return None if python is None else self.numpy_312 if numbers(python)[:2] >= (3, 12) else self.numpy
 
 
-jax_releases = rows_of("jax", "releases", JaxRelease)  # the releases of JAX that are known, oldest first
+jax_releases = rows_of("jax", "releases", JaxRelease)  # the known releases of JAX, oldest first
 # The minor releases of TensorFlow, oldest first.
 tensorflow_releases = rows_of("tensorflow", "releases", TensorflowRelease)
 onnx_releases = rows_of("onnx", "releases", OnnxRelease)  # every release of ONNX, oldest first
@@ -207,7 +207,7 @@ onnxruntime_releases = rows_of("onnxruntime", "releases", OrtRelease)
 
 
 def jax_of(matrix: Matrix, version: str) -> JaxRelease | None:
-    """Return the release of exactly this version, or None: one between two rows may differ from both."""
+    """Return the release of exactly this version, or None: a release between two rows may differ from both."""
     wanted = version_of(version.partition("+")[0])
     known = jax_releases(matrix) if wanted is not None else ()
     by_hand = next((one for one in known if version_of(one.version) == wanted), None)
@@ -216,7 +216,7 @@ def jax_of(matrix: Matrix, version: str) -> JaxRelease | None:
 
 
 def jax_build(matrix: Matrix, version: str, cuda: int) -> JaxBuild | None:
-    """Return what a version of JAX needs in its build for a CUDA major, or None."""
+    """Return what the build of a JAX version for a CUDA major needs, or None."""
     release = jax_of(matrix, version)
     builds = (one for one in matrix.rows("jax", "builds", JaxBuild) if one.cuda == cuda)
     by_hand = next((one for one in builds if release and one.version == release.version), None)
@@ -241,12 +241,12 @@ def tensorflow_of(matrix: Matrix, version: str) -> TensorflowRelease | None:
 
 
 def tensorflow_pins(matrix: Matrix, version: str) -> TensorflowPins | None:
-    """Return what exactly this TensorFlow requires of NumPy, or None if no row states it."""
+    """Return the NumPy that exactly this TensorFlow requires, or None if no row states it."""
     return next((one for one in matrix.rows("tensorflow", "pins", TensorflowPins) if one.version == version), None)
 
 
 def tensorflow_gpu_on(matrix: Matrix, version: str, platform: str) -> bool | None:
-    """Return whether this TensorFlow uses a GPU on a platform (windows); None if no row covers it."""
+    """Return whether this TensorFlow supports GPUs on a platform (windows); None if no row covers it."""
     rows = (one for one in matrix.rows("tensorflow", "platforms", Platform) if one.platform == platform)
     return next((one.gpu for one in rows if one.versions.holds(version)), None)
 
@@ -257,7 +257,7 @@ def onnx_of(matrix: Matrix, version: str) -> OnnxRelease | None:
 
 
 def onnx_runtime_of(matrix: Matrix, version: str) -> OnnxRelease | None:
-    """Return what a version of ONNX Runtime reads, or None if no row states it."""
+    """Return the newest opset and format that a version of ONNX Runtime reads, or None if no row states it."""
     return _minor_of(onnx_runtimes(matrix), version)
 
 

@@ -1,4 +1,4 @@
-"""Releases of distributions as the package index has them: a generated table each, read when it is asked for."""
+"""Releases of distributions as listed on the package index: one generated table each, read on first use."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 EVERY = "any"
 PLUGIN = "jax-cuda{}-plugin"
-PART = re.compile(r"jax(?:lib|-cuda\d\d-(?:plugin|pjrt))?")  # one JAX comes as several distributions
+PART = re.compile(r"jax(?:lib|-cuda\d\d-(?:plugin|pjrt))?")  # JAX consists of several distributions
 NAME = re.compile(r"[a-z0-9-]+")
 PYTHONS = tuple(f"3.{number}" for number in range(6, 16))
-# The distributions that a component is, where they are called otherwise; the first is the one that people name.
+# The distributions of a component, if their names differ from its own; the first is the one that people name.
 DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "pytorch": ("torch",),
     "flash-attention": ("flash-attn", "flash-attn-4"),
@@ -44,8 +44,8 @@ MACHINES: Mapping[str, Mapping[str, str]] = {
 }
 
 
-PURE = frozenset({"jax"})  # without code of its own: what has, and for which Python and GPU, other parts say
-# Libraries of which other packages than wheels have builds: which release one is, say its first three numbers.
+PURE = frozenset({"jax"})  # no code of its own: its other distributions have it, for certain Pythons and GPUs
+# Libraries also built as packages other than wheels: their first three numbers identify the release.
 BY_RELEASE = frozenset({*DISTRIBUTIONS["cudnn"], *DISTRIBUTIONS["nccl"], *DISTRIBUTIONS["cublas"], "tensorrt"})
 
 
@@ -55,7 +55,7 @@ def _split(said: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Together(Stated):
-    """How the distributions that are one thing go together."""
+    """Which releases of the distributions that make up one product match."""
 
     rule: str
 
@@ -65,9 +65,9 @@ class Together(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Release(Stated):
-    """One release: its wheels as Pythons by platform, and what they require of what the matrix knows (PEP 508).
+    """One release: its wheels as Pythons by platform, and their requirements on what the matrix knows (PEP 508).
 
-    ``requires`` is None if no METADATA was read, or there is only a source archive.
+    ``requires`` is None if no METADATA was read, or if there is only a source archive.
     """
 
     version: str
@@ -86,7 +86,7 @@ class Release(Stated):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The distributions that it requires somewhere."""
+        """The distributions that it requires on any platform."""
         every = (*(self.requires or ()), *(one for held in self.on.values() for one in held))
         return tuple(dict.fromkeys(match[0] for one in every if (match := NAME.match(one))))
 
@@ -96,27 +96,27 @@ class Release(Stated):
         return f"{self.name} {self.version} has wheels on {there or 'no platform'}{yanked}"
 
     def requiring(self, name: str, span: VersionRange) -> Row:
-        """Return the row as a report cites it for what it requires of another distribution."""
+        """Return the row as a report cites it for its requirement on another distribution."""
         text = f"{self.name} {self.version} requires {name} {span}"
         return Row(table=self.table, text=text, source=self.source, checked=self.checked)
 
     def pin(
         self, name: str, platform: str = "linux-x86_64", python: str | None = None, extra: str = ""
     ) -> VersionRange | None:
-        """Return what it requires of a distribution on a platform and Python; None: nothing, or it was not read.
+        """Return its requirement on a distribution on a platform and Python; None if there is none, or it was not read.
 
-        Without a Python, it is what all that the wheels are for require alike.
+        Without a Python, only a requirement that is the same for all the wheels' Pythons counts.
         """
         said = self.on.get(platform, self.requires)
         if not said or platform not in MACHINES:
             return None
         pythons = (minor(python.removesuffix("t")),) if python else self._pythons(platform)
         found = {_joined(said, name, platform, one, extra) for one in pythons}
-        spans = found if python else found - {None}  # with some Pythons it requires it, with others nothing
+        spans = found if python else found - {None}  # required on some Pythons but not on others
         return VersionRange(next(iter(spans)) or "") if len(spans) == 1 and None not in spans else None
 
     def serves(self, platform: str, python: str) -> bool:
-        """Return whether there is a wheel for a Python on a platform, or nobody read which there are."""
+        """Return whether there is a wheel for a Python on a platform, or whether the wheels were not read."""
         held = self.wheels.get(platform) or self.wheels.get(EVERY, ())
         at_least = (one.removesuffix("+") for one in held if one.endswith("+"))
         later = any(numbers(one) <= numbers(python) for one in at_least)
@@ -158,12 +158,12 @@ def elsewhere(matrix: Matrix, distribution: str, version: str) -> tuple[str, ...
 
 
 def parted(one: str, other: str) -> bool:
-    """Return whether two distributions are parts of one thing, each with a version of its own."""
+    """Return whether two distributions are parts of one product, each with its own version."""
     return one != other and bool(PART.fullmatch(one) and PART.fullmatch(other))
 
 
 def together(matrix: Matrix) -> Together:
-    """Return how the distributions of a JAX go together."""
+    """Return which releases of JAX's distributions match."""
     return matrix.rows("jax", "rules", Together)[0]
 
 
@@ -178,14 +178,14 @@ def has(matrix: Matrix, distribution: str) -> bool:
 
 
 def releases(matrix: Matrix, distribution: str) -> tuple[Release, ...]:
-    """Return every release of a distribution, oldest first; none where no table was made of it."""
+    """Return every release of a distribution, oldest first; none if it has no table."""
     return matrix.rows(table(distribution), "releases", Release) if has(matrix, distribution) else ()
 
 
 def release_of(matrix: Matrix, distribution: str, version: str) -> Release | None:
     """Return the release of exactly this version, or None if no row states it.
 
-    Of a library it is the newest wheel of the release: cuDNN 9.10.2 is on the index as 9.10.2.21.
+    For a library, it is the newest wheel of the release: cuDNN 9.10.2 is on the index as 9.10.2.21.
     """
     wanted = version_of(version.partition("+")[0])
     if wanted is None:
@@ -210,12 +210,12 @@ def _release(version: Version) -> tuple[int, ...]:
 
 
 def of_component(matrix: Matrix, component: str, version: str) -> Iterator[Release]:
-    """Yield the releases of this version of the distributions that a component is, but those without code."""
+    """Yield the releases with this version of a component's distributions, except those without code."""
     return (one for one in named(matrix, component, version) if one.name not in PURE)
 
 
 def named(matrix: Matrix, component: str, version: str) -> Iterator[Release]:
-    """Yield the releases of this version of all distributions that a component is."""
+    """Yield the releases with this version of all of a component's distributions."""
     for name in DISTRIBUTIONS.get(component, (component,)):
         found = release_of(matrix, name, version)
         if found:
@@ -223,7 +223,7 @@ def named(matrix: Matrix, component: str, version: str) -> Iterator[Release]:
 
 
 def missing(matrix: Matrix, component: str, version: str) -> bool:
-    """Return whether tables of a component begin before a release and have it not, as they have no pre-release."""
+    """Return whether a component's tables begin before a release but lack it, as they lack every pre-release."""
     wanted = version_of(version)
     there = [one for name in DISTRIBUTIONS.get(component, (component,)) if (one := releases(matrix, name))]
     if wanted is None or any(of_component(matrix, component, version)):
@@ -232,12 +232,12 @@ def missing(matrix: Matrix, component: str, version: str) -> bool:
 
 
 def unread(matrix: Matrix, component: str) -> tuple[str, ...]:
-    """Return the distributions of a component of which no table was made."""
+    """Return the distributions of a component that have no table."""
     return tuple(one for one in DISTRIBUTIONS.get(component, (component,)) if not has(matrix, one))
 
 
 def jax_row(matrix: Matrix, version: str) -> Mapping[str, object] | None:
-    """Return a release of JAX as a row, by its plugins: their CUDA majors and Python; None if none was read."""
+    """Return a release of JAX as a row, from its plugins: their CUDA majors and Python; None if none was read."""
     there = {cuda: release_of(matrix, PLUGIN.format(cuda), version) for cuda in (12, 13)}
     plugins = {cuda: one for cuda, one in there.items() if one and one.wheels}
     if (first := next(iter(plugins.values()), None)) is None:
@@ -247,7 +247,7 @@ def jax_row(matrix: Matrix, version: str) -> Mapping[str, object] | None:
 
 
 def plugin_row(matrix: Matrix, version: str, cuda: int) -> Mapping[str, object] | None:
-    """Return what a release of JAX's plugin requires of CUDA's parts as a row; None if it was not read."""
+    """Return, as a row, what a release of JAX's plugin requires of CUDA's parts; None if it was not read."""
     known = release_of(matrix, PLUGIN.format(cuda), version)
     if known is None or not known.requires:
         return None
@@ -257,7 +257,7 @@ def plugin_row(matrix: Matrix, version: str, cuda: int) -> Mapping[str, object] 
 
 
 def _part(distribution: str) -> str:
-    """Return a distribution as rows name the part of CUDA: nvidia-cuda-runtime-cu12 is cudart."""
+    """Return the name that rows use for a distribution's part of CUDA: nvidia-cuda-runtime-cu12 is cudart."""
     name = re.sub(r"^nvidia-(?:cuda-)?|-cu\d+$", "", distribution)
     return "cudart" if name == "runtime" else name
 
@@ -288,7 +288,7 @@ def _parsed(text: str) -> Requirement:
 
 @lru_cache(maxsize=4096)
 def _joined(said: tuple[str, ...], name: str, platform: str, python: str, extra: str) -> str | None:
-    """Return the ranges of all requirements on a distribution that hold in an environment; None if none does."""
+    """Return the combined range of all requirements on a distribution that apply in an environment, or None."""
     environment, spans = _environment(platform, python, extra), []
     for one in said:
         if not one.startswith(name):

@@ -1,4 +1,4 @@
-"""GPU products by the names that people and tools write: compute capability, what they are for, peaks, limits."""
+"""GPU products by the names that people and tools use: compute capability, product class, peaks, limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SWAPPED = {"gtx": "rtx", "rtx": "gtx"}
 
 
 def plain(product: str) -> str:
-    """Return a product's name in plain words: no vendor, count, memory size, form factor or trim (Laptop, Max-Q)."""
+    """Return a product's bare name: no vendor, count, memory size, form factor or variant (Laptop, Max-Q)."""
     inside = product.partition("[")[2].rpartition("]")[0]
     first = (inside or product).partition(" / ")[0]
     text = _COUNT.sub("", first.strip().lower())
@@ -73,7 +73,7 @@ class ProductLine(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SharedName(Stated):
-    """Names that products of different compute capability share, and which products those are."""
+    """Names shared by products of different compute capability, and those products."""
 
     names: tuple[str, ...]
     keys: frozenset[str] = field(metadata=key("names", _keys))
@@ -85,7 +85,7 @@ class SharedName(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Figures(Stated):
-    """What a product's datasheet says: memory in decimal GB, bandwidth in GB/s, dense peaks in TFLOPS (int8: TOPS)."""
+    """A product's datasheet figures: memory in decimal GB, bandwidth in GB/s, dense peaks in TFLOPS (int8: TOPS)."""
 
     name: str
     match: tuple[str, ...]
@@ -104,7 +104,7 @@ class Figures(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class JetPack(Stated):
-    """One JetPack: its Jetson Linux (L4T), CUDA and GPUs; ``servers``: it runs what is built for servers on ARM."""
+    """One JetPack: its Jetson Linux (L4T), CUDA and GPUs; ``servers``: it runs builds for ARM servers."""
 
     jetpack: str
     l4t: str
@@ -119,7 +119,7 @@ class JetPack(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class JetsonTorch(Stated):
-    """The releases of PyTorch that NVIDIA builds for some JetPacks: on an index, or on a page with one wheel each."""
+    """The releases of PyTorch that NVIDIA builds for some JetPacks: on an index, or on a page with a wheel for each."""
 
     jetpacks: VersionRange = field(metadata=key("jetpack"))
     capabilities: tuple[ComputeCapability, ...] = field(metadata=key("cc"))
@@ -133,17 +133,17 @@ class JetsonTorch(Stated):
 
 
 product_lines = rows_of("gpus", "products", ProductLine)  # every line of products, oldest architecture first
-shared_names = rows_of("gpus", "ambiguous", SharedName)  # the names that do not tell the compute capability
+shared_names = rows_of("gpus", "ambiguous", SharedName)  # the names that do not determine the compute capability
 figures = rows_of("gpus", "figures", Figures)  # the datasheet figures that the matrix has
 
 
 def jetpacks_for(matrix: Matrix, capability: ComputeCapability) -> tuple[JetPack, ...]:
-    """Return the JetPacks that a Jetson of this compute capability runs, oldest first; none for what is no Jetson."""
+    """Return the JetPacks that a Jetson of this compute capability runs, oldest first; none for any other GPU."""
     return tuple(one for one in matrix.rows("gpus", "jetpacks", JetPack) if capability in one.capabilities)
 
 
 def jetpack_named(matrix: Matrix, name: str) -> JetPack | None:
-    """Return the newest JetPack of a version, or of a Jetson Linux, as people write it: 6.1, 6, 36.4 or R36.4.3."""
+    """Return the newest JetPack for a JetPack or Jetson Linux version as people write it: 6.1, 6, 36.4 or R36.4.3."""
     said = name.lower().removeprefix("r")
     known = matrix.rows("gpus", "jetpacks", JetPack)
     fitting = (one for one in known[::-1] if any(f"{it}.".startswith(f"{said}.") for it in (one.jetpack, one.l4t)))
@@ -151,14 +151,14 @@ def jetpack_named(matrix: Matrix, name: str) -> JetPack | None:
 
 
 def jetson_torches(matrix: Matrix, capability: ComputeCapability, jetpack: str | None) -> tuple[JetsonTorch, ...]:
-    """Return NVIDIA's builds of PyTorch for a Jetson, the newest JetPack first; of one JetPack where it is known."""
+    """Return NVIDIA's builds of PyTorch for a Jetson, newest JetPack first; if the JetPack is known, only its own."""
     known = matrix.rows("gpus", "jetson_torch", JetsonTorch)
     here = (one for one in known[::-1] if capability in one.capabilities)
     return tuple(one for one in here if jetpack is None or one.jetpacks.holds(jetpack))
 
 
 def line_of(matrix: Matrix, product: str) -> ProductLine | None:
-    """Return the product line of a name as a tool or a person writes it, or None if it is not sure."""
+    """Return the product line for a name as a tool or a person writes it, or None if it is ambiguous or unknown."""
     words = plain(product)
     if _shared_by(matrix, {words}):
         return None
@@ -166,19 +166,19 @@ def line_of(matrix: Matrix, product: str) -> ProductLine | None:
 
 
 def capability_of(matrix: Matrix, product: str) -> ComputeCapability | None:
-    """Return the compute capability of a product by its name, or None if the name alone does not tell."""
+    """Return the compute capability of a product by its name, or None if the name does not determine it."""
     found = line_of(matrix, product)
     return found.capability if found else None
 
 
 def class_of(matrix: Matrix, product: str) -> str | None:
-    """Return what a product is made for: datacenter, workstation, consumer, embedded; None if it is not known."""
+    """Return a product's class: datacenter, workstation, consumer, embedded; None if it is not known."""
     found = line_of(matrix, product)
     return found.kind if found else None
 
 
 def ambiguity_of(matrix: Matrix, product: str) -> SharedName | None:
-    """Return why a name does not tell the compute capability, or None if it is not such a name."""
+    """Return why a name does not determine the compute capability, or None if it is not such a name."""
     return _shared_by(matrix, {plain(product)})
 
 

@@ -1,4 +1,4 @@
-"""What a healthy machine is held to: expected states, limits, GPUs that are alike, and GPUs that are counted."""
+"""What is expected of a healthy machine: states, limits, GPUs that are alike, and numbers of GPUs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Side(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """A fact by the names that lead to it; below a name of ``each`` stand several members."""
+    """A fact by its path of names; each name in ``each`` has several members below it."""
 
     text: str
     names: tuple[str, ...]
@@ -47,12 +47,12 @@ class Path:
 
     @property
     def listed(self) -> int:
-        """How many names lead to the first list or table of members; 0 where none does."""
+        """How many names lead to the first list or table of members; 0 if there is none."""
         return self.each.index(True) + 1 if True in self.each else 0
 
     @classmethod
     def parse(cls, text: str) -> Path:
-        """Return the path that a text such as ``links[].errors.replay`` or ``unavailable.power.watts`` names."""
+        """Return the path named by a text such as ``links[].errors.replay`` or ``unavailable.power.watts``."""
         first, _, rest = text.partition(".")
         parts = (first, rest) if first == "unavailable" and rest else tuple(text.split("."))
         names = tuple(part.removesuffix("[]") for part in parts)
@@ -60,7 +60,7 @@ class Path:
 
 
 def _place(said: Mapping[str, Any]) -> str:
-    """Return whose fact a condition asks for; raises ValueError for one that asks for none, or in unknown words."""
+    """Return whose fact a condition refers to; raises ValueError if it refers to none, or uses unknown words."""
     (place,) = (one for one in PLACES if one in said)
     if not said.keys() <= ASKED or len(said) == 1:
         raise ValueError(f"a condition with {', '.join(said)}")
@@ -69,7 +69,7 @@ def _place(said: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """What must hold for a row to apply: a fact of the instance, of its GPU, of a component or of the host."""
+    """What must be true for a row to apply: a fact of the instance, of its GPU, of a component or of the host."""
 
     place: str = field(metadata=whole(_place))
     path: Path = field(metadata=whole(lambda said: Path.parse(said[_place(said)])))
@@ -84,7 +84,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duty(Stated):
-    """What all rows about one fact have: of which component, under which conditions, and the finding if broken."""
+    """What all rows about one fact have: its component, the conditions, and the finding if it is violated."""
 
     name: str
     of: str
@@ -110,9 +110,9 @@ class Duty(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State(Duty):
-    """A fact that has one of some values, or none of some; ``known``: one that was read at all.
+    """A fact that must have one of some values, or none of some; ``known``: it must have been read at all.
 
-    ``equal``: it is the same as another fact where that is known, of its own instance or of a component ``equal_in``.
+    ``equal``: another fact of the same instance, or of a component ``equal_in``, must have the same value if known.
     """
 
     expect: tuple[JsonValue, ...] | None = None
@@ -123,7 +123,7 @@ class State(Duty):
     equal_in: str = ""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a row that expects nothing."""
+        """Raise ValueError for a row without an expectation."""
         if not self.wanted:
             raise ValueError(f"{self.name} expects nothing")
 
@@ -139,10 +139,10 @@ class State(Duty):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(Duty):
-    """A number that stays on the good side of a value, or of the least of other facts less a margin.
+    """A number that must stay on the good side of a value, or of the least of other facts minus a margin.
 
-    ``most``: the bound is the greatest of them; ``share``: so much of it. ``per``: the value is a rate, so many in
-    these seconds, over the time since the kernel started; a counter below ``least`` is no rate.
+    ``most``: the bound is the greatest of them; ``share``: this share of it. ``per``: the value is a rate, a count in
+    this many seconds, averaged since the kernel started; a counter below ``least`` gives no rate.
     """
 
     bad: Side
@@ -171,7 +171,7 @@ class Limit(Duty):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alike(Duty):
-    """A fact that is equal on all siblings; with ``usual`` only where most of them have one of these values."""
+    """A fact that must be equal on all siblings; with ``usual``, only if most of them have one of these values."""
 
     usual: tuple[JsonValue, ...] = ()
 
@@ -183,7 +183,7 @@ class Alike(Duty):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Stated):
-    """Two lists of GPUs of which the second has every GPU of the first."""
+    """Two lists of GPUs; the second must have every GPU of the first."""
 
     name: str
     every: str
@@ -198,7 +198,7 @@ class Count(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged(Stated):
-    """What code compares, since it is about several components at once: the row says what, and where that is from."""
+    """A comparison made in code, since it involves several components; the row describes it and names its source."""
 
     name: str
     what: str
@@ -209,12 +209,12 @@ class Judged(Stated):
 
 states = rows_of(TABLE, "states", State)  # every expected state
 limits = rows_of(TABLE, "limits", Limit)  # every limit
-alikes = rows_of(TABLE, "alike", Alike)  # every fact in which siblings are alike
+alikes = rows_of(TABLE, "alike", Alike)  # every fact that must be equal on siblings
 counts = rows_of(TABLE, "counts", Count)  # every pair of lists of GPUs that are compared
 
 
 def judged(matrix: Matrix, name: str) -> Judged:
-    """Return the row of what code compares, by its name."""
+    """Return the row of a comparison made in code, by its name."""
     return next(one for one in matrix.rows(TABLE, "judged", Judged) if one.name == name)
 
 

@@ -1,4 +1,4 @@
-"""Combinations that are known to go wrong, and which of them a machine has."""
+"""Combinations that are known to fail, and which of them a machine has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Effect(str, Enum):
-    """What goes wrong. ``crash``: an error, or it does not load or build; ``slow``: much time or memory is lost."""
+    """What goes wrong. ``crash``: an error, or a failure to load or build; ``slow``: much time or memory is lost."""
 
     WRONG_RESULTS = "wrong-results"
     CRASH = "crash"
@@ -39,7 +39,7 @@ class Proof(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What of a machine the rows ask for; what is not known stays empty, and rows that need it do not match."""
+    """The facts of a machine that rows need; unknown ones stay empty, and rows that need them do not match."""
 
     capabilities: tuple[ComputeCapability, ...] = ()
     gfx: tuple[str, ...] = ()
@@ -49,9 +49,9 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class KnownBad(Stated):
-    """One combination: versions that go wrong, with what and on what; ``when`` is what no version shows.
+    """One combination: versions that fail, with what and on what; ``when`` is a condition that no version shows.
 
-    ``install`` are the requirements, or the oldest driver, that ``advice`` names, where one command does it.
+    ``install`` are the requirements, or the oldest driver, that ``advice`` names, if one command can install them.
     """
 
     id: str
@@ -79,7 +79,7 @@ class KnownBad(Stated):
         return f"{given}{on}{f', when {self.when}' if self.when else ''}: {self.what}"
 
     def fits(self, versions: Mapping[str, str], machine: Machine) -> bool:
-        """Return whether these versions on this machine are the combination, ``when`` aside."""
+        """Return whether these versions on this machine are the combination, ignoring ``when``."""
         own = versions.get(self.component)
         return (
             own is not None
@@ -98,7 +98,7 @@ class KnownBad(Stated):
         )
 
 
-# Every combination that is known to go wrong, the lowest layer first.
+# Every combination that is known to fail, the lowest layer first.
 rows = rows_of("known_bad", "combinations", KnownBad)
 
 
@@ -111,7 +111,7 @@ def matching(
     *,
     architecture: str | None = None,
 ) -> tuple[KnownBad, ...]:
-    """Return the combinations that these versions (by component id) on these GPUs are, wrong results first."""
+    """Return the combinations that match these versions (by component id) on these GPUs, wrong results first."""
     machine = Machine(capabilities=tuple(capabilities), gfx=tuple(gfx), gpu_count=gpu_count, architecture=architecture)
     found = (one for one in rows(matrix) if one.component in versions and one.fits(versions, machine))
     order = tuple(Effect)
@@ -119,5 +119,5 @@ def matching(
 
 
 def of(matrix: Matrix, component: str) -> tuple[KnownBad, ...]:
-    """Return every combination in which the component takes part."""
+    """Return every combination that involves the component."""
     return tuple(one for one in rows(matrix) if component == one.component or component in one.partners)

@@ -25,7 +25,7 @@ _MAJORS = (12, 13)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Soname(Stated):
-    """The name that a library is loaded under, the CUDA majors whose builds have it, and the wheels that bring it."""
+    """The name that a library is loaded under, the CUDA majors whose builds have it, and the wheels that contain it."""
 
     soname: str
     library: str
@@ -57,7 +57,7 @@ class CudnnRelease(Stated):
     """Releases of cuDNN in one range.
 
     ``cuda`` are majors (11, 12), and minors before CUDA 11 (10.2); ``drivers`` the oldest Linux driver for each.
-    ``oldest_gpu`` is None if no source says it; ``oldest_gpu_cuda11`` where builds for CUDA 11 need a newer one.
+    ``oldest_gpu`` is None if no source states it; ``oldest_gpu_cuda11`` is set if builds for CUDA 11 need a newer one.
     """
 
     versions: VersionRange
@@ -74,7 +74,7 @@ class CudnnRelease(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NcclRelease(Stated):
-    """One release: the CUDA version inside its wheel and the code in it, by CUDA major, empty if nobody looked."""
+    """One release: the CUDA version inside its wheel and the code in it, by CUDA major, empty if not read."""
 
     version: str = field(metadata=key("nccl"))
     date: str | None = None
@@ -124,7 +124,7 @@ class TensorrtRelease(Stated):
 
     @property
     def majors(self) -> tuple[int, ...]:
-        """The CUDA majors there are builds for."""
+        """The CUDA majors that it has builds for."""
         return tuple(sorted({int(cuda.partition(".")[0]) for cuda in self.cuda}))
 
     def __str__(self) -> str:
@@ -148,13 +148,13 @@ class TensorrtDriver(Stated):
 sonames = rows_of("libraries", "sonames", Soname)  # every name that is known
 toolkits = rows_of("libraries", "toolkits", ToolkitParts)  # the parts of every release of the toolkit, oldest first
 cudnn_releases = rows_of("cudnn", "releases", CudnnRelease)  # the releases of cuDNN, oldest first
-nccl_releases = rows_of("nccl", "releases", NcclRelease)  # every release of NCCL that is known, oldest first
-# Every release of TensorRT that is known, oldest first.
+nccl_releases = rows_of("nccl", "releases", NcclRelease)  # every known release of NCCL, oldest first
+# Every known release of TensorRT, oldest first.
 tensorrt_releases = rows_of("tensorrt", "releases", TensorrtRelease)
 
 
 def soname_of(matrix: Matrix, name: str) -> Soname | None:
-    """Return what is known of a name such as libcublasLt.so.11; more numbers (libcublasLt.so.11.11.3) do not count."""
+    """Return what is known about a name such as libcublasLt.so.11; further numbers (as in .so.11.11.3) are ignored."""
     known = {one.soname: one for one in sonames(matrix)}
     while name not in known and re.search(r"\.so\.\d+\.", name):
         name = name.rpartition(".")[0]
@@ -162,9 +162,9 @@ def soname_of(matrix: Matrix, name: str) -> Soname | None:
 
 
 def cuda_of_soname(matrix: Matrix, name: str) -> tuple[int, ...]:
-    """Return the CUDA majors that a name may belong to, none where it is not known.
+    """Return the CUDA majors that a name may belong to; none for an unknown name.
 
-    Up to CUDA 10 the name itself carries major and minor (libcudart.so.10.2), as CUPTI's does in CUDA 11.
+    Up to CUDA 10 the name itself contains major and minor (libcudart.so.10.2), as CUPTI's does in CUDA 11.
     """
     known = soname_of(matrix, name)
     if known:
@@ -173,7 +173,7 @@ def cuda_of_soname(matrix: Matrix, name: str) -> tuple[int, ...]:
 
 
 def wheel_of_soname(matrix: Matrix, name: str, cuda: int | None = None) -> tuple[str, ...]:
-    """Return the wheels that bring a library, for one CUDA major or for all."""
+    """Return the wheels that contain a library, for one CUDA major or for all."""
     known = soname_of(matrix, name)
     if known is None:
         return ()
@@ -187,12 +187,12 @@ def _for(wheel: str, cuda: int) -> bool:
 
 
 def cudnn_of(matrix: Matrix, version: str) -> CudnnRelease | None:
-    """Return what is known of a version of cuDNN such as 9.10.2.21, or None."""
+    """Return what is known about a version of cuDNN such as 9.10.2.21, or None."""
     return next((one for one in cudnn_releases(matrix) if one.versions.holds(version)), None)
 
 
 def cudnn_oldest_gpu(matrix: Matrix, version: str, cuda: int | None = None) -> ComputeCapability | None:
-    """Return the oldest GPU that this cuDNN runs on, in its build for a CUDA major; None if nobody says."""
+    """Return the oldest GPU that this cuDNN's build for a CUDA major runs on; None if no source states it."""
     release = cudnn_of(matrix, version)
     if release is None:
         return None
@@ -211,13 +211,13 @@ def nccl_wheel(matrix: Matrix, cuda: int) -> NcclWheel | None:
 
 
 def tensorrt_of(matrix: Matrix, version: str) -> TensorrtRelease | None:
-    """Return the TensorRT of a version (10.9.0.34), else the newest known of its minor, or None."""
+    """Return the TensorRT with this version (10.9.0.34), else the newest known of its minor, or None."""
     wanted = numbers(version)
     same = [one for one in tensorrt_releases(matrix) if numbers(one.version)[:2] == wanted[:2]]
     return next((one for one in same if numbers(one.version)[:3] == wanted[:3]), same[-1] if same else None)
 
 
 def tensorrt_drivers(matrix: Matrix, version: str) -> tuple[TensorrtDriver, ...]:
-    """Return the oldest Linux drivers of a version of TensorRT, by CUDA major; none where no row states them."""
+    """Return the oldest Linux drivers for a version of TensorRT, by CUDA major; none if no row states them."""
     drivers = matrix.rows("tensorrt", "drivers", TensorrtDriver)
     return tuple(one for one in drivers if one.versions.holds(version))

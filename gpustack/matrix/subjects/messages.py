@@ -1,4 +1,4 @@
-"""What programs, the kernel and people say when something is wrong: how it is recognised and what it points to."""
+"""What programs, the kernel and people write when something is wrong: how it is recognised and what it means."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ TABLES = (
 )
 
 
-# A look-behind; a space, which may be repeated; a set of letters or one of them, which is repeated without an end.
+# A look-behind; a space, possibly repeated; a set of characters or a single one, repeated without a limit.
 _PARTS = re.compile(
     r"(?P<behind>\(\?<[!=][^()]*\))| (?P<space>[?*+]?)"
     r"|(?P<one>\\.|\[\^?(?:\\.|[^\]\\]){1,200}\]|.)(?P<many>[*+]?)",
     re.DOTALL,
 )
-# How many letters in a row the expression of a row takes at most where the row sets no end: words and numbers, a set of
-# letters as in a path, anything but some letters.
+# How many consecutive characters a row's expression may match if the row sets no limit: words and numbers, a set of
+# # characters as in a path, anything but some characters.
 MOST_SPACE = MOST_OF_WORD = 40
 MOST_OF_PATH, MOST_OF_LINE = 120, 400
 
@@ -56,22 +56,22 @@ def _part(found: re.Match[str]) -> str:
     return f"{one}{{{int(found['many'] == '+')},{most}}}"
 
 
-@cache  # there are more of them than re itself keeps
+@cache  # there are more of them than re caches
 def _compiled(match: str) -> re.Pattern[str]:
     return re.compile(_PARTS.sub(_part, match), re.IGNORECASE | re.MULTILINE)
 
 
-# A fact that a row names: its component, the copy of it where there are several, and its path below that.
+# A fact that a row names: its component, which copy if there are several, and its path below that.
 NAME = re.compile(r"(?P<component>(?:(?:[\w-]+/)?[\w-]+|\{\w+:id\})(?:\.ko)?)(?:\[(?P<copy>[^\]]*)\])?\.(?P<path>.+)")
-# {pci}, or {pci|address}: the first of them that was captured; {found:cudnn}: as SPELLED has it
+# {pci}, or {pci|address}: the first one captured; {found:cudnn}: converted by SPELLED
 GROUP = re.compile(r"\{(\w+(?:\|\w+)*)(?::(\w+))?\}")
-STATUS = "status"  # of the copy itself, which is no fact of it: present or failed
+STATUS = "status"  # of the copy itself, not one of its facts: present or failed
 MEMBER = re.compile(r"[^\s,;]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implied:
-    """A fact that a message implies: of which copy of a component, its path, and its value, not yet filled in."""
+    """A fact that a message implies: the copy of the component, the fact's path, and its value, not yet filled in."""
 
     component: str
     copy: str
@@ -79,7 +79,7 @@ class Implied:
     value: JsonValue
 
     def filled(self, values: Mapping[str, str], matrix: Matrix) -> Iterator[tuple[str, str, str, JsonValue]]:
-        """Yield component, copy, path and value, where all that they name was captured and the value is of its type."""
+        """Yield component, copy, path and value if all their parts were captured and the value has the right type."""
         copy, path, value = _filled(self.copy, values), _filled(self.path, values), self.value
         component = _filled(self.component, values)
         if path is None or component is None:
@@ -98,7 +98,7 @@ class Implied:
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str | None:
-    """Return a text with what was captured in its braces; None if one of these was not."""
+    """Return a text with its braces filled with what was captured; None if anything was not captured."""
     known = [
         (next((values[name] for name in names.split("|") if values.get(name)), None), SPELLED.get(how, str))
         for names, how in GROUP.findall(text)
@@ -108,7 +108,7 @@ def _filled(text: str, values: Mapping[str, str]) -> str | None:
 
 
 def _implied(said: Mapping[str, object]) -> tuple[Implied, ...]:
-    """Return the facts that a row names; raises ValueError for a name that has no component or no fact."""
+    """Return the facts that a row names; raises ValueError for a name without a component or a fact."""
     found = [(NAME.fullmatch(name), value) for name, value in said.items()]
     wrong = [name for name, (match, _) in zip(said, found, strict=True) if match is None]
     if wrong:
@@ -126,11 +126,11 @@ def _texts(values: Mapping[str, object]) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """One message of a program or of the kernel, or what people write, and what it means.
+    """One message of a program or of the kernel, or of a person, and what it means.
 
-    A word is in it in lower case, and the expression takes it apart. ``values`` are what it says without saying it,
-    such as the number of an error that it spells out; ``facts`` what it implies of the machine. ``finding`` is the id
-    of the finding that it usually leads to, None if that depends on everything else.
+    It contains a word, in lower case, and the expression extracts its parts. ``values`` are implied by the message,
+    such as the number of an error that it spells out; ``facts`` are what it implies about the machine. ``finding`` is
+    the id of the finding that it usually leads to, None if that depends on everything else.
     """
 
     kind: str
@@ -142,18 +142,18 @@ class Pattern:
     values: Mapping[str, str] = field(default_factory=dict, metadata=key("values", _texts))
     facts: tuple[Implied, ...] = field(default=(), metadata=key("facts", _implied))
     finding: str | None = None
-    also: tuple[str, ...] = ()  # words of which one may stand in it instead
+    also: tuple[str, ...] = ()  # words one of which it may contain instead
 
     def compiled(self) -> re.Pattern[str]:
-        """Return the expression: case does not count, where it has a space a line may be wrapped, no repeat is endless.
+        """Return the expression: case is ignored, a space also matches a wrapped line, and repeats are limited.
 
-        What stands before (a look-behind) has one width, so a space in it is one white space.
+        A look-behind has a fixed width, so a space in it matches a single whitespace character.
         """
         return _compiled(self.match)
 
     @property
     def stated(self) -> bool:
-        """Whether people say it, and no program prints it."""
+        """Whether people write it, rather than programs."""
         return self.source.startswith(("wording", "facts of"))
 
     @property
@@ -169,13 +169,13 @@ def rows(matrix: Matrix) -> tuple[Pattern, ...]:
 
 @cache
 def patterns(matrix: Matrix) -> tuple[Pattern, ...]:
-    """Return every message that is known, in the order of the tables: once for each word that may stand in it."""
+    """Return every known message, in the order of the tables: once for each word that it may contain."""
     spread = tuple(replace(row, has=word, also=()) for row in rows(matrix) for word in (row.has, *row.also))
     return (*spread, *_by_name(spread, matrix))
 
 
 def _by_name(spread: Sequence[Pattern], matrix: Matrix) -> Iterator[Pattern]:
-    """Yield for each error number with a message of its own that its name says the same."""
+    """Yield, for each error number with its own message, a message that recognises its name."""
     first = {row.kind: row for row in reversed(spread)}
     for family in FAMILIES:
         for one in numbers(matrix, family):
@@ -189,7 +189,7 @@ def _by_name(spread: Sequence[Pattern], matrix: Matrix) -> Iterator[Pattern]:
 
 
 def _names(one: Number) -> Iterator[str]:
-    """Yield how programs spell the name of an error: NVML_ERROR_GPU_IS_LOST is also pynvml's NVMLError_GpuIsLost."""
+    """Yield the spellings of an error's name: NVML_ERROR_GPU_IS_LOST is also pynvml's NVMLError_GpuIsLost."""
     yield from (one.name, *one.also)
     if one.name.startswith(NVML):
         words = one.name.removeprefix(NVML).split("_")
@@ -210,7 +210,7 @@ class Words(Stated):
     match: str
 
     def compiled(self) -> re.Pattern[str]:
-        """Return their expression; case does not count."""
+        """Return their expression, which ignores case."""
         return _ignoring_case(self.match)
 
     def __str__(self) -> str:
@@ -219,9 +219,9 @@ class Words(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Meaning(Stated):
-    """A thing in a state, and the kind of message that says the same, ``unless`` or ``only`` where a line has words.
+    """A thing in a state, and the equivalent kind of message, ``unless`` or ``only`` if a line contains certain words.
 
-    ``despite`` names the words that void any other meaning, but not this one: a cure that works names the fault.
+    ``despite`` names words that void other meanings but not this one: a cure that works reveals the fault.
     """
 
     thing: str
@@ -232,7 +232,7 @@ class Meaning(Stated):
     despite: str | None = None
 
     def fits(self, line: str) -> bool:
-        """Return whether nothing in a line gives it another meaning."""
+        """Return whether nothing in a line changes its meaning."""
         other = self.unless and _ignoring_case(self.unless).search(line)
         return not other and (self.only is None or bool(_ignoring_case(self.only).search(line)))
 
@@ -240,7 +240,7 @@ class Meaning(Stated):
         return f"{self.thing} {self.state}"
 
 
-things = rows_of("prose", "things", Words)  # what people speak of
-states = rows_of("prose", "states", Words)  # in which states they say that it is
-voids = rows_of("prose", "voids", Words)  # the words with which a clause says nothing of now, or nothing for sure
-meanings = rows_of("prose", "means", Meaning)  # what a thing in a state means
+things = rows_of("prose", "things", Words)  # the things that people mention
+states = rows_of("prose", "states", Words)  # the states that they describe
+voids = rows_of("prose", "voids", Words)  # words that make a clause say nothing about the present, or nothing certain
+meanings = rows_of("prose", "means", Meaning)  # the meaning of a thing in a state

@@ -1,8 +1,8 @@
-"""Versions and ranges of versions: one type for every range that a row, a requirement or a policy writes; and names.
+"""Versions and ranges of versions: one type for every range in a row, a requirement or a policy; and names.
 
-A range is a specifier of PEP 440, asked about whatever a component calls its version; the library ``packaging`` is
-loaded when two versions are really compared. Of names as people type them, case, spaces, hyphens, underscores, a plural
-and a library's suffix do not count.
+A range is a PEP 440 specifier, applied to whatever a component calls its version; the library ``packaging`` is loaded
+only when two versions are actually compared. In names as people type them, case, spaces, hyphens, underscores, a
+plural and a library's suffix are ignored.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _NUMBERS = re.compile(r"[0-9]{1,9}(?![0-9])(?:\.[0-9]{1,9}(?![0-9]))*")
 _LEADING = re.compile(r"v?(\d{1,9}(?!\d)(?:\.\d{1,9}(?!\d))*)", re.ASCII)
 _BOUND = r"(?:[<>]=?|[!=]=)\d{1,9}(?:\.\d{1,9})*"
-_PLAIN = re.compile(rf"(?:{_BOUND}(?:,{_BOUND})*)?", re.ASCII)  # what needs no library to be known as a range
-_ENDLESS = re.compile(r"\d{1000}")  # Python makes no number of some thousands of digits, and nobody means one
+_PLAIN = re.compile(rf"(?:{_BOUND}(?:,{_BOUND})*)?", re.ASCII)  # recognised as a range without the library
+_ENDLESS = re.compile(r"\d{1000}")  # Python rejects numbers with thousands of digits, and nobody means one
 SMALL = frozenset(
     {"a", "an", "and", "are", "can", "do", "does", "explain", "for", "from", "how", "i", "in", "is", "it", "me", "mean"}
     | {"means", "my", "of", "on", "or", "please", "term", "the", "this", "to", "was", "what", "whats", "why", "with"}
@@ -33,19 +33,19 @@ SHORTEST_PLURAL = 4
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """Some versions of a component, such as ``>=9.8,<9.13``; an empty text is every version."""
+    """Some versions of a component, such as ``>=9.8,<9.13``; an empty text means every version."""
 
     text: str = ""
 
     @classmethod
     def parse(cls, text: str) -> VersionRange:
-        """Return the range; raises ValueError if the text is no specifier."""
+        """Return the range; raises ValueError if the text is not a specifier."""
         if not _PLAIN.fullmatch(text):
             specifiers(text)
         return cls(text)
 
     def holds(self, version: str) -> bool:
-        """Return whether the version is in the range; False if it is no version at all."""
+        """Return whether the version is in the range; False if it is not a version."""
         return _holds(self.text, version)
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ ANY = VersionRange()
 
 
 def within(version: str, span: str) -> bool:
-    """Return whether a version is in the range of a text; what is no version is in no range."""
+    """Return whether a version is in the range of a text; anything that is not a version is in no range."""
     return VersionRange.parse(span).holds(version)
 
 
@@ -68,19 +68,19 @@ def _holds(text: str, version: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def version_of(text: str) -> Version | None:
-    """Return a version to compare: PEP 440 as it is, of anything else (6.17.9-300.fc43) the numbers in front."""
+    """Return a comparable version: PEP 440 as it is, for anything else (6.17.9-300.fc43) the leading numbers."""
     from packaging.version import Version  # noqa: PLC0415 - a report may need none
 
     try:
         return Version(text)
-    except ValueError:  # no version, or a number that has no end
+    except ValueError:  # not a version, or a number that is far too long
         leading = _LEADING.match(text.strip())
         return Version(leading.group(1)) if leading else None
 
 
 @lru_cache(maxsize=1024)
 def specifiers(text: str) -> SpecifierSet:
-    """Return the bounds of a range; raises ValueError if the text is no specifier."""
+    """Return the bounds of a range; raises ValueError if the text is not a specifier."""
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - a report may need none
 
     return SpecifierSet(text)
@@ -88,7 +88,7 @@ def specifiers(text: str) -> SpecifierSet:
 
 @lru_cache(maxsize=1024)
 def is_specifier(text: str) -> bool:
-    """Return whether a text is a range of versions at all."""
+    """Return whether a text is a range of versions."""
     try:
         specifiers(text)
     except ValueError:
@@ -98,14 +98,14 @@ def is_specifier(text: str) -> bool:
 
 @lru_cache(2048)
 def numbers(version: str | None) -> tuple[int, ...]:
-    """Return the numbers at the start of a version, to compare: 8.6.1.post1+x is (8, 6, 1), and no version has none."""
+    """Return the numbers at the start of a version, to compare: 8.6.1.post1+x is (8, 6, 1), other texts have none."""
     match = _NUMBERS.match((version or "").strip())
     return tuple(int(part) for part in match.group().split(".")) if match else ()
 
 
 @lru_cache(2048)
 def minor(version: str | None) -> str:
-    """Return major and minor of a version: 2.11.0+cu130 is 2.11, and no version is empty."""
+    """Return major and minor of a version: 2.11.0+cu130 is 2.11; empty if it is not a version."""
     return ".".join(str(part) for part in numbers(version)[:2])
 
 
@@ -134,7 +134,7 @@ def find(text: str, known: Container[str]) -> str | None:
 
 
 def cut(words: Sequence[str], known: Container[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the longest known names in a row of words, and the longer words that belong to none."""
+    """Return the longest known names in a sequence of words, and the longer words that belong to none."""
     names: list[str] = []
     left: list[str] = []
     at = 0
@@ -157,9 +157,10 @@ def _from(words: Sequence[str], at: int, known: Container[str]) -> Iterator[tupl
 
 
 def unpacked(text: str, wide: int) -> str:
-    """Return a version as people write it: of "8, 7, 0", and of 8907 (8.9.7); from ``wide`` on a major has four more.
+    """Return a version as people write it, from "8, 7, 0" or 8907 (8.9.7).
 
-    cuDNN is wide from 10000 on (90100 is 9.1.0), other libraries of CUDA from 100000 on (120205 is 12.2.5).
+    From ``wide`` on, four digits follow the major: for cuDNN from 10000 on (90100 is 9.1.0), for other CUDA libraries
+    from 100000 on (120205 is 12.2.5).
     """
     spelled = ".".join(re.findall(r"[0-9]{1,9}", text))
     if "." in spelled or len(spelled) < len("1000"):
@@ -175,7 +176,7 @@ def cuda_release(text: str) -> str:
     return f"{number // 1000}.{number % 1000 // 10}" if number >= 1000 else text  # noqa: PLR2004 - 1000 is 1.0
 
 
-# Converts a message's spelling to a fact: rows name these after a colon, {found:cudnn}.
+# Conversions from a message's spelling to a fact's value: rows name these after a colon, {found:cudnn}.
 SPELLED: Mapping[str, Callable[[str], str]] = {
     "cuda": cuda_release,
     "cudnn": partial(unpacked, wide=10_000),

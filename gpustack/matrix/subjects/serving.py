@@ -1,4 +1,4 @@
-"""Inference servers: what releases of vLLM, SGLang, TGI, TensorRT-LLM and Triton's images pin and can do."""
+"""Inference servers: what releases of vLLM, SGLang, TGI, TensorRT-LLM and Triton's images pin and support."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _archs(texts: list[str]) -> tuple[CodeArch, ...]:
 
 
 def _arch(text: str) -> Iterator[CodeArch]:
-    """Yield what PyTorch's TORCH_CUDA_ARCH_LIST means by a word such as 9.0+PTX."""
+    """Yield the targets that a word such as 9.0+PTX in PyTorch's TORCH_CUDA_ARCH_LIST means."""
     capability = ComputeCapability.parse(text.removesuffix("+PTX"))
     if capability is None:
         raise ValueError(f"{text!r} is not a compute capability")
@@ -40,9 +40,9 @@ def _arch(text: str) -> Iterator[CodeArch]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ServingRelease(Stated):
-    """One release of a server; ``archs`` is the GPU code inside, empty if no row states it.
+    """One release of a server; ``archs`` is its GPU code, empty if no row states it.
 
-    ``stub`` is what it pins that no index but NVIDIA's has as a wheel: such a release is not offered.
+    ``stub`` is a pin that only NVIDIA's own index has as a wheel; such a release is not offered.
     """
 
     version: str
@@ -65,9 +65,9 @@ class ServingRelease(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Technique(Stated):
-    """Something that a server can do, and what it takes: GPUs from ``lowest`` to ``newest``, a file or a package.
+    """A technique that a server supports, and what it needs: GPUs from ``lowest`` to ``newest``, a file or a package.
 
-    ``parallel`` names what the number of GPUs must divide, where it takes several of them.
+    ``parallel`` names what the number of GPUs must divide, if it uses several.
     """
 
     component: str
@@ -82,7 +82,7 @@ class Technique(Stated):
 
     @property
     def span(self) -> str:
-        """The GPUs that it takes, in words."""
+        """The GPUs that it supports, in words."""
         if self.parallel:
             return f"two GPUs or more, whose number divides the model's {self.parallel}"
         if self.lowest is None:
@@ -102,7 +102,7 @@ class Technique(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class VllmRelease(Stated):
-    """One release of vLLM; ``cuda`` is that of the torch which the package index gives for its pin."""
+    """One release of vLLM; ``cuda`` is that of the torch build that the package index serves for its pin."""
 
     version: str
     torch: VersionRange
@@ -116,7 +116,7 @@ class VllmRelease(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class VllmFloor(Stated):
-    """The lowest compute capability that the ready-made wheels of some releases of vLLM run on."""
+    """The lowest compute capability that the prebuilt wheels of some vLLM releases support."""
 
     versions: VersionRange
     capability: ComputeCapability
@@ -129,7 +129,7 @@ class VllmFloor(Stated):
 class Program(Stated):
     """What a program that runs models, or a number format, needs; ``on`` is what a question about it is really about.
 
-    The row is for GPUs from ``capability`` to ``newest``; where several rows are of one program, each is for its own.
+    The row is for GPUs from ``capability`` to ``newest``; if a program has several rows, each covers its own GPUs.
     """
 
     component: str
@@ -156,7 +156,7 @@ class Program(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OtherSystem(Stated):
-    """What a component does on an operating system without NVIDIA's driver; no component: everything else."""
+    """What a component does on an operating system without NVIDIA's driver; a row without one covers all others."""
 
     system: str
     component: str = ""
@@ -169,7 +169,7 @@ class OtherSystem(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RocmWheels(Stated):
-    """A release of a server for GPUs of AMD: ``index`` alone has its wheels, for one Python."""
+    """A release of a server for AMD GPUs: only ``index`` has its wheels, for one Python."""
 
     component: str
     version: str
@@ -186,7 +186,7 @@ class RocmWheels(Stated):
 
 
 def rocm_wheels(matrix: Matrix, component: str, gfx: str) -> RocmWheels | None:
-    """Return the newest release of a server that has wheels for a GPU of AMD."""
+    """Return the newest release of a server that has wheels for an AMD GPU."""
     there = matrix.rows("serving", "rocm", RocmWheels)
     return next((one for one in reversed(there) if one.component == component and gfx in one.gfx), None)
 
@@ -195,31 +195,31 @@ programs = rows_of("programs", "programs", Program)  # what programs and number 
 
 
 def program_named(matrix: Matrix, name: str) -> Program | None:
-    """Return the program or the format that people call so, in the spelling of the package index."""
+    """Return the program or format with this name, spelt as on the package index."""
     return next((one for one in programs(matrix) if name in one.words), None)
 
 
 def programs_of(matrix: Matrix, component: str) -> tuple[Program, ...]:
-    """Return the rows of a program or a format; none for anything with releases."""
+    """Return the rows of a program or format; none for anything with releases."""
     return tuple(one for one in programs(matrix) if one.component == component)
 
 
 def on_system(matrix: Matrix, system: str, component: str) -> OtherSystem | None:
-    """Return what is known of a component on a system; one that has no row of its own has that of all the others."""
+    """Return what is known about a component on a system; without its own row, the row for all others applies."""
     there = [one for one in matrix.rows("programs", "systems", OtherSystem) if one.system == system]
     return next((one for name in (component, "") for one in there if one.component == name), None)
 
 
-techniques = rows_of("serving", "techniques", Technique)  # what servers can do, server by server
+techniques = rows_of("serving", "techniques", Technique)  # what servers support, server by server
 
 
 def techniques_of(matrix: Matrix, component: str, version: str) -> tuple[Technique, ...]:
-    """Return what this release of a server can do, as far as rows state it."""
+    """Return the techniques that this release of a server supports, as far as rows state them."""
     return tuple(one for one in techniques(matrix) if one.component == component and one.versions.holds(version))
 
 
 def releases(matrix: Matrix, component: str) -> tuple[ServingRelease, ...]:
-    """Return every release of a server of PARTS that was read, oldest first; of anything else nothing."""
+    """Return every release that was read of a server in PARTS, oldest first; nothing for anything else."""
     if component not in PARTS:
         return ()
     return matrix.rows("serving", PARTS[component], ServingRelease)
@@ -245,7 +245,7 @@ def vllm_of(matrix: Matrix, version: str) -> VllmRelease | None:
 
 @lru_cache(512)
 def _vllm(matrix: Matrix, known: generated.Release) -> VllmRelease:
-    """Return what a release pins, with the CUDA of the torch that the index gives for its pin."""
+    """Return what a release pins, with the CUDA of the torch build that the index serves for its pin."""
     pin = known.pin("torch") or ANY
     usual = torch.default_build(matrix, pin.text.removeprefix("==")) if pin.text.startswith("==") else None
     cuda = str(usual.cuda) if usual and usual.cuda else None
@@ -254,6 +254,6 @@ def _vllm(matrix: Matrix, known: generated.Release) -> VllmRelease:
 
 
 def vllm_floor(matrix: Matrix, version: str) -> VllmFloor | None:
-    """Return the lowest GPU of a release of vLLM, or None if no row states it."""
+    """Return the lowest GPU for a release of vLLM, or None if no row states it."""
     floors = matrix.rows("vllm", "gpus", VllmFloor)
     return next((one for one in floors if one.versions.holds(version)), None)

@@ -1,4 +1,4 @@
-"""The words of the stack: its layers, its systems, other terms of the field, and where findings and numbers belong."""
+"""The terms of the stack: its layers, its systems, other terms of the field, and where findings and numbers belong."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LayerRow(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Named(Stated):
-    """A word of the stack: what it is for, what it needs (ids and terms), and commands that show it."""
+    """A term of the stack: what it is for, what it needs (ids and terms), and commands that show it."""
 
     layer: Layer
     role: str
@@ -57,7 +57,7 @@ class System(Named):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Term(Named):
-    """One word of the field that is no system."""
+    """One term of the field that is not a system."""
 
     name: str
 
@@ -79,7 +79,7 @@ class NumberLeads(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Place(Stated):
-    """The layer of a finding, and the system or term that it is about, if one."""
+    """The layer of a finding, and the system or term that it is about, if any."""
 
     finding: str
     layer: Layer
@@ -96,11 +96,11 @@ places = rows_of("terms", "places", Place)  # where each finding belongs
 
 
 def leads_of(matrix: Matrix, table: str, number: int) -> tuple[str, ...]:
-    """Return the ids of the findings that this number usually leads to; none where no row says it."""
+    """Return the ids of the findings that this number usually leads to; none if no row states it."""
     rows = matrix.rows("terms", "leads", NumberLeads)
     return next((one.findings for one in rows if (one.family, one.number) == (table, number)), ())
 
 
 def place_of(matrix: Matrix, finding: str) -> Place | None:
-    """Return where a finding belongs, or None if no row says it."""
+    """Return where a finding belongs, or None if no row states it."""
     return next((one for one in places(matrix) if one.finding == finding), None)

@@ -1,4 +1,4 @@
-"""CUDA toolkits: their drivers, what they compile for, the host compilers that nvcc accepts, and compat packages."""
+"""CUDA toolkits: their drivers, the GPUs they compile for, the host compilers that nvcc accepts, compat packages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, Dr
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
-FIRST_BUILD = 20  # nvcc counts its builds in the third number (12.2.91); no CUDA had so many patch releases
+FIRST_BUILD = 20  # nvcc's third number is a build number (12.2.91); no CUDA release had so many patch releases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Toolkit(Stated):
-    """One release of the CUDA toolkit and the driver that runs all that it builds."""
+    """One release of the CUDA toolkit and the driver that runs everything it builds."""
 
     version: str = field(metadata=key("cuda"))
     cuda: CudaVersion
@@ -103,7 +103,7 @@ class CompatPackage(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class HostCompilers(Stated):
-    """What nvcc of one CUDA version accepts: the newest its header lets pass, the oldest its guide asks."""
+    """What nvcc of one CUDA version accepts: the newest compiler its header allows, the oldest its guide requires."""
 
     version: str = field(metadata=key("cuda"))
     gcc_max: int
@@ -121,11 +121,11 @@ class HostCompilers(Stated):
 
     @property
     def clang_max(self) -> int:
-        """The newest major of Clang."""
+        """The newest major version of Clang."""
         return numbers(self.newest_clang)[0]
 
     def takes_gcc(self, major: int) -> bool:
-        """Return whether nvcc compiles with this major of GCC without -allow-unsupported-compiler."""
+        """Return whether nvcc compiles with this major version of GCC without -allow-unsupported-compiler."""
         return (self.gcc_min or 0) <= major <= self.gcc_max
 
     def __str__(self) -> str:
@@ -133,7 +133,7 @@ class HostCompilers(Stated):
 
 
 def releases(matrix: Matrix) -> tuple[Release, ...]:
-    """Return every release of the toolkit, those without a published driver too, oldest first."""
+    """Return every release of the toolkit, including those without a published driver, oldest first."""
     made = matrix.rows("cuda_driver", "toolkits", Release) + matrix.rows("cuda_driver", "unpublished", Release)
     return tuple(sorted(made, key=lambda one: numbers(one.version)))
 
@@ -172,7 +172,7 @@ def compats_for(matrix: Matrix, cuda: CudaVersion, branch: int) -> tuple[CompatP
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Packaged(Stated):
-    """The majors of GCC that a release of a distribution has as packages of their own."""
+    """The major versions of GCC that a distribution's release has as separate packages."""
 
     distribution: str
     release: str
@@ -184,7 +184,7 @@ class Packaged(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SystemGlibc(Stated):
-    """The glibc of one release of some distributions."""
+    """The glibc in one release of some distributions."""
 
     distributions: tuple[str, ...]
     release: str
@@ -195,16 +195,16 @@ class SystemGlibc(Stated):
 
 
 def glibc_of(matrix: Matrix, distribution: str, release: str) -> str | None:
-    """Return the glibc of a release of a distribution; a point release has that of its major."""
+    """Return the glibc of a distribution's release; a point release has the glibc of its major release."""
     there = [one for one in matrix.rows("host_compiler", "glibc", SystemGlibc) if distribution in one.distributions]
     names = (release, release.partition(".")[0])
     return next((one.glibc for name in names for one in there if one.release == name), None)
 
 
 def packaged_gcc(matrix: Matrix, distribution: str | None, release: str | None, newest: int) -> int | None:
-    """Return the newest GCC up to a major that a distribution has, as its listing says; that major where none is known.
+    """Return the newest GCC up to a major version that a distribution lists; that version if its list is unknown.
 
-    None: its listing is known, and has none that old.
+    None: its list is known, and has none that old.
     """
     for one in matrix.rows("host_compiler", "packaged", Packaged):
         if (one.distribution, one.release) == (distribution, (release or "").partition(".")[0]):
@@ -213,7 +213,7 @@ def packaged_gcc(matrix: Matrix, distribution: str | None, release: str | None, 
 
 
 def compilers_of(matrix: Matrix, cuda: str) -> HostCompilers | None:
-    """Return what a CUDA version (12.8 or 12.8.93) accepts; None if the matrix knows no row of its minor."""
+    """Return what a CUDA version (12.8 or 12.8.93) accepts; None if the matrix has no row for its minor."""
     wanted = numbers(cuda)[:3]
     by_build = wanted[2:] >= (FIRST_BUILD,)
     same = [one for one in compilers(matrix) if one.cuda[:2] == wanted[:2]]
@@ -223,5 +223,5 @@ def compilers_of(matrix: Matrix, cuda: str) -> HostCompilers | None:
 
 
 def first_cuda(matrix: Matrix, gcc: int) -> HostCompilers | None:
-    """Return the oldest CUDA version that accepts this major of GCC, or None if none does."""
+    """Return the oldest CUDA version that accepts this major version of GCC, or None if none does."""
     return next((one for one in compilers(matrix) if one.takes_gcc(gcc)), None)

@@ -1,4 +1,4 @@
-"""PyTorch: its releases, the builds offered of each, what they carry, and torchvision and torchaudio beside it."""
+"""PyTorch: its releases, the builds of each, what they contain, and the matching torchvision and torchaudio."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _version(text: str) -> str:
 class Release(Stated):
     """One release on the package index.
 
-    ``tag`` is the build that the index serves for Linux x86-64, ``aarch64`` that for Linux on ARM; None if no source
-    says which. ``pythons`` are those with a wheel for Linux x86-64. ``pins`` are what that wheel requires, by library.
+    ``tag`` is the build that the index serves for Linux x86-64, ``aarch64`` the one for Linux on ARM; None if no source
+    states it. ``pythons`` are those with a wheel for Linux x86-64. ``pins`` are what that wheel requires, by library.
     """
 
     version: str = field(metadata=key("torch", _version))
@@ -54,7 +54,7 @@ class Release(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Minor(Stated):
-    """One minor release of PyTorch: the build that a plain install takes, its Pythons and its oldest glibc."""
+    """One minor release of PyTorch: the build that a plain install picks, its Pythons and its oldest glibc."""
 
     torch: str
     tag: str = field(metadata=key("default"))
@@ -70,7 +70,7 @@ class Minor(Stated):
 class Build:
     """One build of one release for one platform, by its tag on PyTorch's own index (cu128, rocm6.3, xpu, cpu).
 
-    ``archs`` is the GPU code inside, empty if no source says; ``code`` is the row that states it.
+    ``archs`` is its GPU code, empty if no source states it; ``code`` is the row that does.
     """
 
     version: str
@@ -91,7 +91,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Companions(Stated):
-    """torchvision and torchaudio made for one release of PyTorch; ``pin`` is what torchvision requires of torch."""
+    """torchvision and torchaudio for one release of PyTorch; ``pin`` is the torch that torchvision requires."""
 
     torch: str
     torchvision: str
@@ -105,7 +105,7 @@ class Companions(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Offer(Stated):
-    """The tags that are offered of a minor release for one platform, maybe of some of its patch releases ``only``."""
+    """The tags offered for a minor release, or ``only`` for some of its patch releases, on one platform."""
 
     torch: str
     platform: str
@@ -118,7 +118,7 @@ class Offer(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Libraries(Stated):
-    """cuDNN and NCCL that one CUDA build of a minor release was made with."""
+    """The cuDNN and NCCL of one CUDA build of a minor release."""
 
     torch: str
     cuda: CudaVersion
@@ -162,7 +162,7 @@ class Code(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Platform(Stated):
-    """What holds for a platform: the tag of its plain install, or that it has the code of Linux x86-64 (no tag)."""
+    """What applies to a platform: the tag of its plain install, or that it has the code of Linux x86-64 (no tag)."""
 
     platform: str
     versions: VersionRange
@@ -180,9 +180,9 @@ def release_of(matrix: Matrix, version: str) -> Release | None:
 
 
 def default_build(matrix: Matrix, version: str, platform: str = LINUX) -> Build | None:
-    """Return the build that a plain ``pip install`` takes on this platform; on Windows and macOS it has no CUDA.
+    """Return the build that a plain ``pip install`` picks on this platform; on Windows and macOS it has no CUDA.
 
-    The platforms are linux-x86_64, linux-aarch64, windows and macos. None: no wheel there, or nobody says which.
+    The platforms are linux-x86_64, linux-aarch64, windows and macos. None: no wheel there, or no source states which.
     """
     release = release_of(matrix, version)
     if release is None or not any(wheel.startswith(platform) for wheel in release.wheels):
@@ -214,19 +214,19 @@ def builds_for_arch(matrix: Matrix, gpu: ComputeCapability, platform: str = LINU
 
 
 def companions(matrix: Matrix, version: str) -> Companions | None:
-    """Return the newest torchvision and torchaudio made for this release of PyTorch, or None."""
+    """Return the newest torchvision and torchaudio for this release of PyTorch, or None."""
     wanted = version.partition("+")[0].strip()
     return next((one for one in reversed(_companions(matrix)) if one.torch == wanted), None)
 
 
 def torch_for_torchvision(matrix: Matrix, version: str) -> Companions | None:
-    """Return what goes with this release of torchvision, or None."""
+    """Return the torch and torchaudio for this release of torchvision, or None."""
     wanted = version.partition("+")[0].strip()
     return next((one for one in reversed(_companions(matrix)) if one.torchvision == wanted), None)
 
 
 def torch_for_torchaudio(matrix: Matrix, version: str) -> Companions | None:
-    """Return what goes with this release of torchaudio, or None."""
+    """Return the torch and torchvision for this release of torchaudio, or None."""
     wanted = version.partition("+")[0].strip()
     return next((one for one in reversed(_companions(matrix)) if one.torchaudio == wanted), None)
 
@@ -255,7 +255,7 @@ def _build(matrix: Matrix, version: str, tag: str, platform: str, row: Row) -> B
 def _code(
     matrix: Matrix, version: str, cuda: CudaVersion, platform: str
 ) -> tuple[tuple[CodeArch, ...], Row] | tuple[tuple[()], None]:
-    """Return the GPU code of a build and the row that states it: builds alike have the machine code alone."""
+    """Return the GPU code of a build and the row that states it; another platform's row gives only machine code."""
     known = (*matrix.rows("torch_wheels", "code", Code), *matrix.rows("torch", "builds", Code))
     same = _same_code(matrix, version, platform)
     for one in known:
@@ -268,7 +268,7 @@ def _code(
 
 
 def _same_code(matrix: Matrix, version: str, platform: str) -> bool:
-    """Return whether the builds for a platform have the machine code of those for Linux x86-64."""
+    """Return whether the builds for a platform have the same machine code as those for Linux x86-64."""
     rows = matrix.rows("torch_wheels", "same_code", Platform)
     return any(one.platform == platform and one.versions.holds(version) for one in rows)
 

@@ -1,4 +1,4 @@
-"""Training libraries, compilers and bindings of Python: which torch, CUDA and GPU their releases are built for."""
+"""Training libraries, compilers and Python bindings: which torch, CUDA and GPU their releases are built for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FlashWheels(Stated):
     cudas: tuple[CudaVersion, ...] = field(metadata=key("cuda"))
 
     def serves(self, torch: str, cuda: CudaVersion) -> bool:
-        """Return whether a wheel of the release fits this torch, built for a CUDA of the same major."""
+        """Return whether a wheel of the release fits this torch, built for the same CUDA major."""
         minor = ".".join(torch.split(".")[:2])
         return minor in self.torches and any(one.major == cuda.major for one in self.cudas)
 
@@ -37,7 +37,7 @@ class FlashWheels(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TorchPin(Stated):
-    """The torch that one release of a library asks for."""
+    """The torch that one release of a library requires."""
 
     component: str
     version: str
@@ -50,9 +50,9 @@ class TorchPin(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class BitsandbytesRelease(Stated):
-    """The CUDA and ROCm versions for which one release of bitsandbytes brings a library.
+    """The CUDA and ROCm versions for which one release of bitsandbytes has a library.
 
-    ``near`` is True for a release that takes the nearest of the same major where it has none for exactly this CUDA.
+    ``near`` is True for a release that loads the nearest of the same major if it has none for exactly this CUDA.
     """
 
     version: str
@@ -62,7 +62,7 @@ class BitsandbytesRelease(Stated):
     near: bool = False
 
     def serves(self, cuda: CudaVersion) -> bool:
-        """Return whether it has a library that it takes for a torch of this CUDA."""
+        """Return whether it has a library that it loads for a torch built for this CUDA."""
         return cuda in self.cudas or (self.near and any(one.major == cuda.major for one in self.cudas))
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class BitsandbytesBuild(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class EngineRelease(Stated):
-    """The oldest CUDA and cuDNN of one release of Transformer Engine."""
+    """The oldest CUDA and cuDNN that one release of Transformer Engine supports."""
 
     version: str
     cuda: VersionRange
@@ -96,7 +96,7 @@ class EngineRelease(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class GpuFloor(Stated):
-    """The lowest compute capability of a library in some releases, or of the part that ``what`` names."""
+    """The lowest compute capability that some releases of a library, or the part named by ``what``, support."""
 
     component: str
     versions: VersionRange = ANY
@@ -115,7 +115,7 @@ class GpuFloor(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CupyNumpy(Stated):
-    """The NumPy that the METADATA of some releases of CuPy lets pip install; what its guide names is often older."""
+    """The NumPy that the METADATA of some CuPy releases lets pip install; the one in its guide is often older."""
 
     versions: VersionRange
     numpy: VersionRange
@@ -126,7 +126,7 @@ class CupyNumpy(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TritonPin(Stated):
-    """The Triton that a torch asks for, by torch's minor (2.8) or exact release (2.7.1)."""
+    """The Triton that a torch requires, by torch's minor (2.8) or exact release (2.7.1)."""
 
     torch: str
     triton: VersionRange
@@ -161,7 +161,7 @@ class BadPair(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class BindingsFloor(Stated):
-    """What a major of cuda-bindings loses on a driver below a CUDA version; ``weight`` is the severity of that."""
+    """What a major version of cuda-bindings loses on a driver below a CUDA version; ``weight`` is its severity."""
 
     bindings: int
     driver: CudaVersion
@@ -174,7 +174,7 @@ class BindingsFloor(Stated):
 
 # What the wheels of flash-attn are built for, oldest first.
 flash_wheels = rows_of("training", "flash_attention", FlashWheels)
-# What each release of bitsandbytes brings, oldest first.
+# The libraries in each release of bitsandbytes, oldest first.
 bitsandbytes = rows_of("training", "bitsandbytes", BitsandbytesRelease)
 # The GPU code in the libraries of bitsandbytes.
 bitsandbytes_builds = rows_of("training", "bitsandbytes_builds", BitsandbytesBuild)
@@ -189,7 +189,7 @@ def flash_wheels_of(matrix: Matrix, version: str) -> FlashWheels | None:
 
 
 def xformers(matrix: Matrix) -> tuple[TorchPin, ...]:
-    """Return the torch that each release of xFormers asks for, oldest first."""
+    """Return the torch that each release of xFormers requires, oldest first."""
     return tuple(pin for one in generated.releases(matrix, "xformers") if (pin := _torch_pin(one)))
 
 
@@ -200,7 +200,7 @@ def xformers_of(matrix: Matrix, version: str) -> TorchPin | None:
 
 
 def torch_pins(matrix: Matrix, component: str) -> tuple[TorchPin, ...]:
-    """Return the torch that each release of another extension asks for, oldest first."""
+    """Return the torch that each release of another extension requires, oldest first."""
     return tuple(one for one in matrix.rows("training", "torch_pins", TorchPin) if one.component == component)
 
 
@@ -225,9 +225,9 @@ def bitsandbytes_of(matrix: Matrix, version: str) -> BitsandbytesRelease | None:
 
 
 def bitsandbytes_torch(matrix: Matrix, version: str) -> tuple[VersionRange, Row] | None:
-    """Return the torch that a release of bitsandbytes requires; of one that states none, that of the next which does.
+    """Return the torch that a release of bitsandbytes requires; if it states none, that of the next release that does.
 
-    Its lower bound only ever rose: what the next release takes, this one takes as well.
+    Its lower bound has only ever risen: what the next release accepts, this one accepts as well.
     """
     known = bitsandbytes_of(matrix, version)
     rows = bitsandbytes(matrix)
@@ -236,7 +236,7 @@ def bitsandbytes_torch(matrix: Matrix, version: str) -> tuple[VersionRange, Row]
 
 
 def floors_of(matrix: Matrix, component: str, version: str) -> tuple[GpuFloor, ...]:
-    """Return the lowest GPUs that a release of a library, and parts of it, run on."""
+    """Return the lowest GPUs that a release of a library, and its parts, run on."""
     floors = matrix.rows("training", "floors", GpuFloor)
     return tuple(one for one in floors if one.component == component and one.versions.holds(version))
 
@@ -260,13 +260,13 @@ def cupy_numpy(matrix: Matrix, version: str) -> CupyNumpy | None:
 
 
 def triton_floor_of(matrix: Matrix, version: str) -> TritonFloor | None:
-    """Return the lowest GPU of a release of Triton, or None if no row states it."""
+    """Return the lowest GPU that a release of Triton supports, or None if no row states it."""
     floors = matrix.rows("compilers", "triton_floors", TritonFloor)
     return next((one for one in floors if one.versions.holds(version)), None)
 
 
 def triton_pin_of(matrix: Matrix, torch: str) -> TritonPin | None:
-    """Return the Triton that this torch asks for: its own row, else its minor's, else None."""
+    """Return the Triton that this torch requires: from its own row, else its minor's, else None."""
     release = torch.partition("+")[0]
     pins = {one.torch: one for one in triton_pins(matrix)}
     return pins.get(release) or pins.get(".".join(release.split(".")[:2]))

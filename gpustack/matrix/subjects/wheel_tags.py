@@ -1,4 +1,4 @@
-"""For which Pythons and processors there are wheels of a release, by the file names of the package index."""
+"""The Pythons and processors that a release has wheels for, by the file names on the package index."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY = "any"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WheelTags(Stated):
-    """The wheels of some releases in a row: ``pythons`` are 3.13, 3.13t (without the GIL), 3.8+ (abi3) or any."""
+    """The wheels of some consecutive releases: ``pythons`` are 3.13, 3.13t (without the GIL), 3.8+ (abi3) or any."""
 
     package: str
     versions: VersionRange
@@ -34,7 +34,7 @@ class WheelTags(Stated):
 
     @property
     def words(self) -> str:
-        """The Pythons for people."""
+        """The Pythons in words."""
         return self.requires_python.text or "3 or newer" if self.pythons == (EVERY,) else " ".join(self.pythons)
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ tags = rows_of("wheel_tags", "tags", WheelTags)  # all wheels that were read, pa
 
 
 def tags_of(matrix: Matrix, package: str, version: str) -> tuple[WheelTags, ...]:
-    """Return the wheels of one release, by processor; none where no row states them."""
+    """Return the wheels of one release, by processor; none if no row states them."""
     release = version.partition("+")[0]
     known = generated.release_of(matrix, package, release)
     if known and known.wheels:
@@ -57,7 +57,7 @@ def tags_of(matrix: Matrix, package: str, version: str) -> tuple[WheelTags, ...]
 
 
 def inside(matrix: Matrix, package: str, version: str) -> WheelTags | None:
-    """Return the row of a wheel for any platform that has compiled code for some processors alone."""
+    """Return the row of a wheel for any platform that contains compiled code for only some processors."""
     return next((one for one in _by_hand(matrix, package, version) if one.pythons == (EVERY,)), None)
 
 

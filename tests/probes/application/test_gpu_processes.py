@@ -1,4 +1,4 @@
-"""Who is on the GPUs of told machines: found by the driver, by open nodes, by a mapped library; and what each has."""
+"""Who is on the GPUs of fake machines: found by the driver, open nodes or a mapped library; and what each uses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WHEELS = {
 
 
 def maps(libraries: dict[str, bool]) -> str:
-    """Return /proc/PID/maps with two mappings of each library and some that are none."""
+    """Return /proc/PID/maps with two mappings of each library and some lines that are none."""
     rows = ["7f00-7f01 rw-s 00000000 00:05 12 /dev/nvidia0", "7f02-7f03 rw-p 00000000 00:00 0 [heap]"]
     for path, gone in libraries.items():
         rows += [
@@ -75,10 +75,10 @@ def process(
 
 
 class Told(ToldHost):
-    """A told machine whose folders may be closed to us."""
+    """A fake machine on which folders may be inaccessible."""
 
     def list(self, folder: str, most: int | None = None) -> list[str]:  # noqa: ARG002 - told at once
-        """Return the told names, or note that the folder is closed."""
+        """Return the names, or record that the folder is inaccessible."""
         held = self.files.get(folder)
         if isinstance(held, OSError):
             self._note("list", folder, held)
@@ -87,7 +87,7 @@ class Told(ToldHost):
 
 
 def opened(pid: int, *paths: str) -> dict[str, str]:
-    """Return the links of what a process holds open."""
+    """Return the links of a process's open files."""
     return {f"/proc/{pid}/fd/{number}": path for number, path in enumerate(("/dev/null", *paths))}
 
 
@@ -251,7 +251,7 @@ def test_one_that_waits_in_the_driver(state: str, wchan: str, stuck: bool) -> No
 @pytest.mark.usefixtures("at_once")
 def test_one_that_moves_on_is_not_stuck() -> None:
     class Moving(Told):
-        """A machine on which the process uses time between two looks."""
+        """A machine on which the process uses time between two readings."""
 
         looks = 0
 

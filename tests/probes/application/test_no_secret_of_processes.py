@@ -1,4 +1,4 @@
-"""What processes on the GPU keep to themselves: nothing of their arguments, variables and folders is in the facts."""
+"""What is private to processes on the GPU: none of their arguments, variables and folders is in the facts."""
 
 from __future__ import annotations
 

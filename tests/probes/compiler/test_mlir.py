@@ -1,4 +1,4 @@
-"""MLIR: libraries of LLVM's packages on the system, bindings in a Python."""
+"""MLIR: libraries from LLVM's packages on the system, bindings in a Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_library_of_debians_is_one_copy_with_all_its_names() -> None:
     assert len(seen["names"]) == 2
 
 
-def test_bindings_are_those_of_the_python_that_is_asked_after() -> None:
+def test_bindings_are_those_of_the_python_that_is_asked_about() -> None:
     files: dict[str, str | bytes | OSError] = {f"{SITE}/mlir_python_bindings-20.0.0.dist-info/INSTALLER": "pip"}
     host = ToldHost(files, row=ROW, python={"path": [SITE], "prefix": "/env"})
     host.environment = "/env/bin/python"

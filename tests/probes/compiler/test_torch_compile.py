@@ -1,4 +1,4 @@
-"""What torch.compile finds beside torch: compilers, headers, Triton; told, never judged."""
+"""What torch.compile finds beside torch: compilers, headers, Triton; reported, never judged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_all_that_it_needs_is_found() -> None:
     assert seen["headers"] == {"path": HEADERS, "exists": True}
 
 
-def test_what_is_missing_is_told_as_missing() -> None:
+def test_what_is_missing_is_reported_as_missing() -> None:
     seen = told()
     assert seen["c"]["path"] is None
     assert seen["triton"] is None
@@ -62,5 +62,5 @@ def test_a_compiler_that_a_variable_names_is_taken_or_not_found(variable: str, p
     assert (seen["c"]["path"], seen["c"]["named_by"]) == (path, "CC")
 
 
-def test_a_python_without_the_lock_has_headers_of_its_own() -> None:
+def test_a_python_without_the_gil_has_headers_of_its_own() -> None:
     assert told(python={"gil": False})["headers"]["path"] == "/usr/include/python3.12t/Python.h"

@@ -1,4 +1,4 @@
-"""How much memory programs may share and lock, as the kernel's files say it."""
+"""How much memory programs may share and lock, according to the kernel's files."""
 
 from __future__ import annotations
 

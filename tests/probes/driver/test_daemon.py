@@ -1,4 +1,4 @@
-"""The driver's daemons: installed or not, running or not, and of which release, with and without systemd."""
+"""The driver's daemons: installed or not, running or not, and their version, with and without systemd."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_absent_where_nothing_of_it_is_here() -> None:
     assert look(MANAGER, running(7, "bash")) is None
 
 
-def test_where_switches_are_on_the_bus_its_absence_is_told_with_the_need() -> None:
+def test_where_switches_are_on_the_bus_its_absence_is_reported_with_the_need() -> None:
     assert look(MANAGER, SWITCH) == {"key": "nv-fabricmanager", "status": "absent", "needed": True}
 
 
@@ -69,7 +69,7 @@ def test_without_a_package_the_program_says_its_release(row: str, program: str, 
     assert seen["version"] == release
 
 
-def test_one_that_hangs_is_installed_all_the_same() -> None:
+def test_one_that_hangs_is_installed_anyway() -> None:
     seen = look(MANAGER, commands={PROGRAM: "", f"{PROGRAM} --version": TimeoutError("slow")})
     assert (seen["path"], seen["version"], seen["needed"]) == (PROGRAM, None, None)
 

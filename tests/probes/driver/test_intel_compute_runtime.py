@@ -1,4 +1,4 @@
-"""Intel's compute runtime as told: which halves are here, and the release by package or by the name of the file."""
+"""Intel's compute runtime on fake machines: which halves are installed, and the version by package or file name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_release_is_that_of_the_package() -> None:
     assert found["owner"]["name"] == "libze-intel-gpu1"
 
 
-def test_without_a_package_the_build_stands_in_the_files_name() -> None:
+def test_without_a_package_the_build_is_in_the_files_name() -> None:
     links = {f"{LIB}/libze_intel_gpu_legacy1.so.1": "libze_intel_gpu_legacy1.so.1.5.30872"}
     (found,) = look({f"{LIB}/libze_intel_gpu_legacy1.so.1.5.30872": ""}, links=links)
     assert (found["version"], found["build"], found["legacy"], found["owner"]) == (None, "30872", True, None)

@@ -1,4 +1,4 @@
-"""The probe of Level Zero, in a child that really loads a loader: a stand-in compiled here, well and ill."""
+"""The Level Zero probe, in a child that really loads a loader: a stand-in compiled here, healthy and faulty."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder(compile_library: Callable[..., Path]) -> Path:
 
 
 def reply_of(folder: Path, **environ: str) -> Reply:
-    """Return what the child answers whose loader looks in the folder first."""
+    """Return the result of a child whose loader searches the folder first."""
     task = Task(
         argv=(sys.executable, "-I", "-S", str(assets.PROBES)),
         environ={"LD_LIBRARY_PATH": str(folder), **environ},
@@ -93,7 +93,7 @@ def test_the_same_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert PROBE["probe"](host)["code"] == 0x70000001
 
 
-OLD = (  # a loader of the first release, which could not tell a GPU's place
+OLD = (  # a loader of the first release, which could not report a GPU's PCI address
     *("zeInit", "zeDriverGet", "zeDeviceGet", "zeDriverGetApiVersion", "zeDriverGetProperties"),
     *("zeDeviceGetProperties", "zeDeviceGetMemoryProperties"),
 )
@@ -120,7 +120,7 @@ def test_a_driver_that_tells_nothing_of_its_gpu(folder: Path) -> None:
     assert set(driver["devices"][0].values()) == {None}
 
 
-def test_a_file_that_is_no_library_fails_and_nothing_at_all_is_absent(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_library_fails_and_nothing_at_all_is_absent(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("no library")
     told = seen(tmp_path)
     assert told["status"] == "failed"

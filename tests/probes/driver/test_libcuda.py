@@ -1,4 +1,4 @@
-"""The probe of libcuda, in a child that really loads one: a stand-in compiled here, well and ill."""
+"""The libcuda probe, in a child that really loads one: a stand-in compiled here, healthy and faulty."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UUID = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
 
 
 def placed(library: Path) -> Path:
-    """Return the folder of a library, after linking to it by the name that the loader asks for."""
+    """Return the folder of a library, after linking to it by the name that the loader looks for."""
     link = library.parent / "libcuda.so.1"
     link.unlink(missing_ok=True)
     link.symlink_to(library.name)
@@ -43,7 +43,7 @@ def folder(compile_library: Callable[..., Path]) -> Path:
 
 
 def reply_of(folder: Path, environ: Mapping[str, str] | None = None, seconds: float = 5.0) -> Reply:
-    """Return what the child answers whose loader looks in the folder first."""
+    """Return the result of a child whose loader searches the folder first."""
     task = Task(
         argv=(sys.executable, "-I", "-S", str(assets.PROBES)),
         environ={"LD_LIBRARY_PATH": str(folder), **(environ or {})},
@@ -55,7 +55,7 @@ def reply_of(folder: Path, environ: Mapping[str, str] | None = None, seconds: fl
 
 
 def answer_of(folder: Path, **environ: str) -> dict[str, Any]:
-    """Return the one instance that the child tells of."""
+    """Return the only instance that the child reports."""
     reply = reply_of(folder, environ)
     assert reply.failure is None
     assert reply.answer is not None
@@ -64,7 +64,7 @@ def answer_of(folder: Path, **environ: str) -> dict[str, Any]:
     return instance
 
 
-def test_a_driver_that_works_is_told_with_its_file_and_its_gpus(folder: Path) -> None:
+def test_a_driver_that_works_is_reported_with_its_file_and_its_gpus(folder: Path) -> None:
     seen = answer_of(folder)
     assert (seen["path"], seen["version"], seen["kind"]) == (str(folder / NAME), "580.159.04", "driver")
     assert (seen["cu_init"], seen["cu_init_name"], seen["driver_cuda"]) == (0, "CUDA_SUCCESS", 13000)
@@ -160,13 +160,13 @@ def test_a_driver_before_mig_tells_its_uuid_by_the_older_function(compile_librar
     assert "cuDeviceGetUuid_v2" not in seen["unavailable"]
 
 
-def test_a_gpu_that_answers_nothing_is_listed_all_the_same(folder: Path) -> None:
+def test_a_gpu_that_answers_nothing_is_listed_anyway(folder: Path) -> None:
     seen = answer_of(folder, CUDA_FAKE_DEVICES="2")
     assert [gpu.get("name") for gpu in seen["devices"]] == ["NVIDIA H200", None]
     assert seen["unavailable"]["cuDeviceGet"] == "CUDA_ERROR_INVALID_DEVICE"
 
 
-def test_a_library_that_is_none_is_told_in_the_loaders_words(tmp_path: Path) -> None:
+def test_a_library_that_is_none_is_reported_in_the_loaders_words(tmp_path: Path) -> None:
     (tmp_path / "libcuda.so.1").write_text("not a library")
     seen = answer_of(tmp_path)
     assert seen["status"] == "failed"
@@ -174,7 +174,7 @@ def test_a_library_that_is_none_is_told_in_the_loaders_words(tmp_path: Path) -> 
     assert [(copy["real"], copy["release"]) for copy in seen["copies"]] == [(str(tmp_path / "libcuda.so.1"), None)]
 
 
-def test_a_stub_that_is_mapped_is_told_as_a_stub(compile_library: Callable[..., Path]) -> None:
+def test_a_stub_that_is_mapped_is_reported_as_a_stub(compile_library: Callable[..., Path]) -> None:
     library = compile_library("libcuda_doctor.c", "libcuda.so")
     stubs = library.parent / "stubs"
     stubs.mkdir()
@@ -185,7 +185,7 @@ def test_a_stub_that_is_mapped_is_told_as_a_stub(compile_library: Callable[..., 
     assert seen["stub_on_path"] == {"LD_LIBRARY_PATH": [str(stubs)], "LIBRARY_PATH": [str(stubs)]}
 
 
-def test_a_link_to_a_stub_from_a_folder_of_another_name_is_told() -> None:
+def test_a_link_to_a_stub_from_a_folder_of_another_name_is_reported() -> None:
     host = ToldHost(
         {"/usr/local/cuda/lib64/stubs/libcuda.so": "", "/opt/x/libcuda.so": ""},
         links={"/opt/lib/libcuda.so.1": "/usr/local/cuda/lib64/stubs/libcuda.so"},
@@ -195,7 +195,7 @@ def test_a_link_to_a_stub_from_a_folder_of_another_name_is_told() -> None:
     assert LIBCUDA["probe"](host)["stub_on_path"] == {"LD_LIBRARY_PATH": ["/opt/lib"], "LIBRARY_PATH": []}
 
 
-def test_stubs_on_the_compilers_path_are_told_and_are_not_on_the_loaders(folder: Path) -> None:
+def test_stubs_on_the_compilers_path_are_reported_and_are_not_on_the_loaders(folder: Path) -> None:
     """The H200 host of 2026-11-21."""
     host = ToldHost(
         {"/usr/local/cuda-13.0/lib64/stubs/libcuda.so": "", f"/usr/local/nvidia/lib64/{NAME}": ""},
@@ -219,7 +219,7 @@ def test_no_library_and_no_copy_is_absence() -> None:
     assert LIBCUDA["probe"](ToldHost(libraries={"libcuda.so.1": OSError(MISSING)})) is None
 
 
-def test_a_copy_that_cannot_be_loaded_is_no_absence() -> None:
+def test_a_copy_that_cannot_be_loaded_is_not_absence() -> None:
     host = ToldHost({"/usr/local/cuda/compat/libcuda.so.1": ""}, libraries={"libcuda.so.1": OSError(MISSING)})
     seen = LIBCUDA["probe"](host)
     assert (seen["status"], seen["error"], len(seen["copies"])) == ("failed", MISSING, 1)

@@ -1,4 +1,4 @@
-"""The file of the management library: the one that the loader takes, and the others; loaded for real in a child."""
+"""The management library's file: the one that the loader picks, and the others; really loaded in a child."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MISSING = "libnvidia-ml.so.1: cannot open shared object file: No such file or di
 
 
 def answer_of(folder: Path) -> dict[str, Any]:
-    """Return what a child tells whose loader looks in the folder first."""
+    """Return the result of a child whose loader searches the folder first."""
     environ = {"LD_LIBRARY_PATH": str(folder)}
     task = Task(argv=(sys.executable, "-I", "-S", str(assets.PROBES)), environ=environ, systems=(SYSTEM,))
     door = Door()
@@ -46,7 +46,7 @@ def test_the_file_that_is_mapped_tells_the_release(compile_library: Callable[...
     }
 
 
-def test_a_file_that_is_no_library_is_told_in_the_loaders_words(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_library_is_reported_in_the_loaders_words(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
     seen = answer_of(tmp_path)
     assert seen["status"] == "failed"
@@ -60,7 +60,7 @@ def test_a_loaded_library_of_no_release_is_there_without_a_version() -> None:
     assert [(copy["kind"], copy["found_by"]) for copy in seen["copies"]] == [("wsl", "known folder")]
 
 
-def test_a_stub_is_no_driver() -> None:
+def test_a_stub_is_not_a_driver() -> None:
     stub = "/usr/local/cuda/lib64/stubs/libnvidia-ml.so"
     seen = NVML["probe"](ToldHost({stub: ""}, libraries={"libnvidia-ml.so.1": OSError(MISSING)}))
     assert (seen["status"], [copy["kind"] for copy in seen["copies"]]) == ("failed", ["stub"])

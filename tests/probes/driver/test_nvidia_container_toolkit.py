@@ -1,4 +1,4 @@
-"""The container toolkit on told machines: its release, its CDI descriptions, and the engines that know it."""
+"""The container toolkit on fake machines: its version, its CDI specifications, and the engines that use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver's release in each of its parts, from files and package lists that were told."""
+"""The driver's version in each of its parts, from fake files and package lists."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_module_without_libraries_is_a_driver_without_a_release() -> None:
     assert (seen["version"], seen["libraries"], seen["module_loaded"]) == (None, [], "580.159.04")
 
 
-def test_stubs_compat_copies_and_firmware_alone_are_no_driver() -> None:
+def test_stubs_compat_copies_and_firmware_alone_are_not_a_driver() -> None:
     files = {
         "/usr/local/cuda/compat/libcuda.so.1": "",
         "/usr/local/cuda/lib64/stubs/libcuda.so.1": "",
@@ -148,7 +148,7 @@ def test_nothing_at_all_and_all_denied_are_absence() -> None:
     assert host.why("/var/lib/dpkg/status") == "denied"
 
 
-def test_a_module_on_disk_that_nobody_can_read_has_no_release() -> None:
+def test_a_module_on_disk_that_cannot_be_read_has_no_release() -> None:
     running = {"/proc/sys/kernel/osrelease": "6.8\n", "/lib/modules/6.8/modules.dep": "nvidia.ko:\n"}
     assert look(running) is None
     assert look(running, commands={"modinfo -F version /lib/modules/6.8/nvidia.ko": (1, "")}) is None

@@ -1,4 +1,4 @@
-"""NVML as a whole: there, nowhere, damaged, refusing, hanging, crashing, talking nonsense."""
+"""NVML in every state: working, missing, damaged, refusing, hanging, crashing, returning nonsense."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_no_library_is_absence(probe: str) -> None:
 
 
 @pytest.mark.parametrize("probe", PROBES)
-def test_a_damaged_library_is_no_absence_and_the_loader_says_what_it_is(
+def test_a_damaged_library_is_not_absence_and_the_loader_says_what_it_is(
     tmp_path: Path, nvml: StandIn, probe: str
 ) -> None:
     (tmp_path / SONAME).write_text("no library at all, though long enough to look like one to the loader " * 9)
@@ -56,7 +56,7 @@ def test_a_damaged_library_is_no_absence_and_the_loader_says_what_it_is(
     assert "invalid ELF header" in str(said)
 
 
-def test_a_library_that_needs_another_is_no_absence() -> None:
+def test_a_library_that_needs_another_is_not_absence() -> None:
     said = "libc++.so.1: cannot open shared object file: No such file or directory"
     answer = load(PROBES["nvml"])["probe"](ToldHost(libraries={SONAME: OSError(said)}))
     assert answer == {"status": "failed", "code": None, "code_name": None, "error": said}
@@ -96,7 +96,7 @@ def test_what_stands_on_nvml_fails_with_its_refusal(
     assert raised.value.value == code
 
 
-def test_a_code_that_nobody_knows_keeps_its_number(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_code_keeps_its_number(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NVML_FAKE", "nvmlInit=77")
     answer = nvml.ask("nvml")
     assert (answer["status"], answer["code"], answer["code_name"]) == ("failed", 77, None)
@@ -114,7 +114,9 @@ def test_an_error_that_cannot_be_put_into_words_keeps_its_number(
     assert ("nvmlInit", answer["error"]) in [(name, outcome) for name, _, outcome in host.calls]
 
 
-def test_a_version_that_cannot_be_had_is_said_and_no_failure(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_that_is_unavailable_is_reported_and_is_not_a_failure(
+    nvml: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NVML_FAKE", "nvmlSystemGetDriverVersion=garbage;nvmlSystemGetCudaDriverVersion_v2=4")
     answer = nvml.ask("nvml")
     assert "status" not in answer
@@ -140,7 +142,7 @@ def test_a_version_that_cannot_be_had_is_said_and_no_failure(nvml: StandIn, monk
         ("nvmlDeviceGetNvLinkState", "nvlink"),
     ],
 )
-def test_a_hang_or_a_crash_costs_one_answer_and_no_other(
+def test_a_hang_or_a_crash_loses_one_answer_and_no_other(
     nvml: StandIn, does: str, says: str, function: str, hurt: str
 ) -> None:
     seen = nvml.look(seconds={hurt: 1.5}, NVML_FAKE=f"{function}={does}", NVML_FAKE_NVLINK="4")
@@ -152,7 +154,7 @@ def test_a_hang_or_a_crash_costs_one_answer_and_no_other(
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Return a busy machine the time to end what has closed its output."""
+    """Give a busy machine the time to end what has closed its output."""
     monkeypatch.setattr(workers, "GRACE", 5.0)
 
 

@@ -1,4 +1,4 @@
-"""ROCm SMI and AMD SMI as told: started, refused, not loading, and with functions that are not there."""
+"""ROCm SMI and AMD SMI as fakes: initialised, refused, failing to load, and with missing functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distributions of one name: all copies, the one that an import sees first."""
+"""Distributions of one name: all copies, the one that an import finds first."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_in_a_real_python_that_is_not_ours(tmp_path: Path) -> None:
 
 
 def asked(files: dict[str, str | bytes | OSError], **row: object) -> list[dict[str, object]]:
-    """Return what the probe says of these files, asked by a row with these data."""
+    """Return the probe's result for these files, called by a row with these data."""
     found: list[dict[str, object]] = probe(ToldHost(files, python=PYTHON, row={"id": "x", **row}))
     return found
 
@@ -80,7 +80,7 @@ def test_what_a_package_says_of_itself_is_read_from_the_files_that_the_row_names
     assert (seen["commit"], seen["gone"], seen["beside"]) == ("g123", None, {"flashinfer-python": "0.5.2"})
 
 
-def test_the_build_stands_in_the_version_or_in_the_name_of_the_file_it_came_from() -> None:
+def test_the_build_is_in_the_version_or_in_the_name_of_the_file_it_came_from() -> None:
     tag = {"tag": r"cu(?P<cuda>\d+)torch(?P<torch>\d+\.\d+)(?:cxx11abi(?P<abi>TRUE|FALSE))?"}
     name = "flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"
     by_version: dict[str, str | bytes | OSError] = {
@@ -108,7 +108,7 @@ def test_names_may_end_in_a_star_and_those_named_first_come_first() -> None:
     ]
 
 
-def test_a_record_whose_package_lacks_what_the_row_wants_is_not_it() -> None:
+def test_a_record_whose_package_lacks_what_the_row_requires_is_not_it() -> None:
     files: dict[str, str | bytes | OSError] = {f"{SITE}/torch-2.11.0.dist-info/METADATA": ""}
     assert asked(files, distributions=["torch"], holds="torch/jit/__init__.py") == []
     there: dict[str, str | bytes | OSError] = {**files, f"{SITE}/torch/jit/__init__.py": ""}
@@ -120,7 +120,7 @@ def test_a_record_whose_package_lacks_what_the_row_wants_is_not_it() -> None:
     assert len(asked(conda, distributions=["pytorch"], holds="torch/jit/__init__.py")) == 1
 
 
-def test_the_majors_that_extension_files_are_linked_to_are_told(tmp_path: Path) -> None:
+def test_the_majors_that_extension_files_are_linked_to_are_reported(tmp_path: Path) -> None:
     program, site = python(tmp_path / "env")
     distribution(site, "vllm", "0.11.0")
     needs = [compiled(tmp_path / name) for name in ("libcudart.so.12", "libcudnn.so.9")]
@@ -133,7 +133,7 @@ def test_the_majors_that_extension_files_are_linked_to_are_told(tmp_path: Path) 
     assert seen.facts["built_for"] == {"cuda": ("12",), "cudnn": ("9",)}
 
 
-def test_what_a_distribution_brings_in_some_releases_alone_is_told_by_its_own_folder() -> None:
+def test_what_a_distribution_brings_in_some_releases_alone_is_recognised_by_its_own_folder() -> None:
     rows = {system.id: dict(system.data) for system in catalogue.load()}
 
     def here(name: str, version: str, *folders: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is installed for a Python, and files that two wheels claim: in told sites, and in a real one with real files."""
+"""What is installed for a Python, and files that two wheels claim: in fake sites, and in a real one with real files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OLD, NEW = "nvidia-nccl-cu11", "nvidia-nccl-cu12"
 
 
 def summed(content: str) -> str:
-    """Return the sum of a file as a RECORD has it."""
+    """Return a file's hash as a RECORD has it."""
     return base64.urlsafe_b64encode(hashlib.sha256(content.encode()).digest()).decode().rstrip("=")
 
 
@@ -41,14 +41,14 @@ def wheel(name: str, version: str, files: dict[str, str], *, size: bool = True) 
 
 
 def told(*records: dict[str, str | bytes | OSError], **files: str) -> dict[str, Any]:
-    """Return what the probe says of a Python with these wheels, and these files on the disk."""
+    """Return the probe's result for a Python with these wheels, and these files on the disk."""
     held = {name: content for record in records for name, content in record.items()}
     host = ToldHost({**held, **{f"{SITE}/{path}": content for path, content in files.items()}}, python=PYTHON)
     found: dict[str, Any] = PACKAGES["probe"](host)
     return found
 
 
-def test_everything_installed_is_told_and_what_is_there_twice() -> None:
+def test_everything_installed_is_reported_and_what_is_there_twice() -> None:
     host = ToldHost(
         {
             "/user/Torch_Vision-0.25.0.dist-info/METADATA": "",
@@ -149,7 +149,7 @@ def test_in_a_real_python_with_real_files(tmp_path: Path) -> None:
     assert seen.instances[0].environment == str(program)
 
 
-def test_what_packages_of_the_stack_require_of_each_other_is_told_and_nothing_else() -> None:
+def test_what_packages_of_the_stack_require_of_each_other_is_reported_and_nothing_else() -> None:
     files: dict[str, str | bytes | OSError] = {
         f"{SITE}/vllm-0.11.0.dist-info/METADATA": VLLM,
         f"{SITE}/torch-2.9.0.dist-info/METADATA": "",

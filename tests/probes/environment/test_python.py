@@ -1,4 +1,4 @@
-"""The Python that is examined and its variables are read as that Python reads them."""
+"""The examined Python and its variables are read as that Python reads them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_kinds_of_python(files: dict[str, str | bytes | OSError], kind: str, *, 
     assert (facts["kind"], facts["conda"], facts["system_site_packages"]) == (kind, conda, site)
 
 
-def test_what_surrounds_it_is_told() -> None:
+def test_what_surrounds_it_is_reported() -> None:
     site = "/env/lib/python3.12/site-packages"
     files: dict[str, str | bytes | OSError] = {
         f"{site}/~orch/__init__.py": "",
@@ -100,13 +100,13 @@ PROBE = load("environment/variables.py")["probe"]
 ROW = {"variables": ["HSA_OVERRIDE_GFX_VERSION", "HIP_VISIBLE_DEVICES"]}
 
 
-def test_only_those_that_are_set_and_asked_after_are_told() -> None:
+def test_only_those_that_are_set_and_asked_about_are_reported() -> None:
     host = ToldHost(environ={"HSA_OVERRIDE_GFX_VERSION": "10.3.0", "HIP_VISIBLE_DEVICES": "", "TOKEN": "x"}, row=ROW)
     assert PROBE(host) == {"variables": {"HSA_OVERRIDE_GFX_VERSION": "10.3.0"}}
     assert PROBE(ToldHost(row=ROW)) is None
 
 
-def test_what_nccl_conf_says_for_every_program_is_told_but_for_what_is_not_nccl() -> None:
+def test_what_nccl_conf_says_for_every_program_is_reported_but_for_what_is_not_nccl() -> None:
     row = {"variables": ["NCCL_IB_HCA", "NCCL_DEBUG", "LD_PRELOAD"]}
     conf = "# site\nNCCL_IB_HCA=mlx5_0,mlx5_1\n NCCL_DEBUG=WARN trailing\nLD_PRELOAD=/evil.so\nNCCL_TOKEN=x\nnonsense\n"
     host = ToldHost(files={"/etc/nccl.conf": conf}, row=row)

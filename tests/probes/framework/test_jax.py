@@ -1,4 +1,4 @@
-"""JAX: told from the names of its distributions, and tried with a stand-in."""
+"""JAX: recognised by the names of its distributions, and tried with a stand-in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def told(names: dict[str, str], **files: str) -> Any:  # noqa: ANN401 - what the
     return probe(ToldHost(files={**there, **{f"{SITE}/{path}": text for path, text in files.items()}}, python=PYTHON))
 
 
-def test_nothing_installed_is_absent_and_a_plugin_alone_is_no_jax() -> None:
+def test_nothing_installed_is_absent_and_a_plugin_alone_is_not_jax() -> None:
     assert told({}) is None
     assert told({"jax_cuda13_plugin": "0.12.0"}) is None
 
@@ -60,7 +60,7 @@ def test_builds(names: dict[str, str], build: str) -> None:
     assert sorted(facts["plugins"]) == sorted(name.replace("_", "-") for name in names if name != "jaxlib")
 
 
-def test_plugins_are_told_by_announcement_by_place_and_with_what_they_require() -> None:
+def test_plugins_are_recognised_by_announcement_by_place_and_with_what_they_require() -> None:
     record = "jax_cuda13_plugin-0.11.2.dist-info"
     facts = told(
         {"jax": "0.11.2", "jaxlib": "0.11.2", "jax_cuda13_pjrt": "0.11.2", "nvidia_cudnn_cu13": "9.19.0.56"},
@@ -107,15 +107,15 @@ class Array:
     """A matrix of the stand-in."""
 
     def __init__(self, rows: list[list[int]]) -> None:
-        """Hold rows."""
+        """Store rows."""
         self.rows = rows
 
     def block_until_ready(self) -> Array:
-        """Return itself: nothing is done in the background here."""
+        """Return itself: nothing runs in the background here."""
         return self
 
     def tolist(self) -> list[list[int]]:
-        """Return rows."""
+        """Return the rows."""
         return self.rows
 
 
@@ -163,7 +163,7 @@ def test_a_trial_on_the_cpu_and_wrong_answers(wrong: str, monkeypatch: pytest.Mo
     assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "true"
 
 
-def test_what_jax_raises_is_told_in_its_words() -> None:
+def test_what_jax_raises_is_reported_in_its_words() -> None:
     def devices() -> None:
         raise RuntimeError("Unable to initialize backend 'cuda': no supported devices found")
 

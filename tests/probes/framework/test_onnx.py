@@ -29,12 +29,12 @@ def test_without_it_it_is_absent() -> None:
     assert ONNX["probe"](ToldHost(python=PYTHON)) is None
 
 
-def test_the_newest_opset_of_its_table_is_told() -> None:
+def test_the_newest_opset_of_its_table_is_reported() -> None:
     (seen,) = ONNX["probe"](ToldHost(FILES, python=PYTHON))
     assert (seen["version"], seen["opset"], seen["opset_ml"], seen["ir"]) == ("1.20.0", 25, 5, 13)
 
 
-def test_a_second_copy_is_told_and_a_denied_table_leaves_the_opset_open() -> None:
+def test_a_second_copy_is_reported_and_a_denied_table_leaves_the_opset_open() -> None:
     files = {
         **FILES,
         "/user/onnx-1.16.0.dist-info/METADATA": "",

@@ -1,4 +1,4 @@
-"""ONNX Runtime: told from its files, and tried with a stand-in that reads our model as protobuf."""
+"""ONNX Runtime: described from its files, and tried with a stand-in that reads our model as protobuf."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_record_without_a_package_has_failed() -> None:
     assert (facts["status"], facts["distributions"]) == ("failed", {"onnxruntime-gpu": "1.30.0"})
 
 
-def test_every_distribution_that_brings_the_package_is_told() -> None:
+def test_every_distribution_that_brings_the_package_is_reported() -> None:
     names = (
         "onnxruntime-1.31.1",
         "onnxruntime_gpu-1.30.0",
@@ -116,7 +116,7 @@ def test_the_majors_are_what_the_provider_is_linked_to(tmp_path: Path) -> None:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and content of each field of a protobuf message."""
+    """Yield the number and content of each field of a protobuf message."""
     at = 0
 
     def varint() -> int:
@@ -143,7 +143,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def held(data: bytes | int, *path: int) -> list[Any]:
-    """Return what is held at a path of field numbers."""
+    """Return the content at a path of field numbers."""
     if not path:
         return [data]
     assert isinstance(data, bytes)
@@ -282,5 +282,5 @@ def test_where_nothing_can_be_written_it_is_tried_unheard(monkeypatch: pytest.Mo
     assert (facts["ok"], facts["printed"]) == (True, [])
 
 
-def test_a_runtime_that_is_not_there_is_told_in_pythons_words() -> None:
+def test_a_runtime_that_is_not_there_is_reported_in_pythons_words() -> None:
     assert exercise(ToldHost())["error"] == "ModuleNotFoundError: No module named 'onnxruntime'"

@@ -1,4 +1,4 @@
-"""PyTorch is told from its files as its files are."""
+"""PyTorch is described exactly as its files are."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_architectures_of_rocm_have_their_own_names_and_a_list_may_lie_over_the_
         assert told({f"{TORCH}/version.py": "hip = '7.2'", **files})["archs"] == ["gfx90a", "gfx942", "gfx1100"]
 
 
-def test_architectures_of_rocm_are_told_by_rocblas_where_torch_has_no_list() -> None:
+def test_architectures_of_rocm_are_recognised_by_rocblas_where_torch_has_no_list() -> None:
     names = ("TensileLibrary_Type_HH_gfx90a.co", "Kernels.so-000-gfx1100.hsaco", "TensileLibrary_lazy_gfx90a.dat", "x")
     files = dict.fromkeys([f"{TORCH}/lib/rocblas/library/{name}" for name in names], b"")
     facts = told({f"{TORCH}/version.py": "hip = '6.3.42134'", f"{TORCH}/lib/libtorch_hip.so": b"", **files})
@@ -204,7 +204,7 @@ def test_which_libraries_torch_loads_by_path_is_read_from_its_own_text() -> None
     here = f"{SITE}/nvidia/cuda_runtime/lib/libcudart.so.13"
     assert preloads(everything, PRELOADS, here) == [cudnn, nccl, nvtx]
     assert preloads({cudnn: b"", nccl: b""}, PRELOADS, here) == [cudnn, nccl]
-    assert preloads({nccl: b"", nvtx: b""}, PRELOADS, here) == []  # the first that is required and missing ends it
+    assert preloads({nccl: b"", nvtx: b""}, PRELOADS, here) == []  # the first one that is required but missing ends it
     assert preloads(everything, PRELOADS, "/static") == []
     nvrtc = {f"{SITE}/nvidia/cuda_nvrtc/lib/libnvrtc.so.12": b""}
     assert preloads(nvrtc, OLDER, here) == list(nvrtc)

@@ -1,4 +1,4 @@
-"""PyTorch as told and PyTorch as run: a stand-in wheel whose libraries are really loaded, and that can be wrong."""
+"""PyTorch as described and PyTorch as run: a stand-in wheel whose libraries are really loaded, and may be faulty."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAND_IN = Path(__file__).resolve().parent.parent.parent / "fakes" / "torch_stan
 
 
 def wheel(folder: Path, source: str = "") -> tuple[Path, Path]:
-    """Make an environment with a stand-in torch and stand-in libraries of NVIDIA's; gives its program and torch."""
+    """Create an environment with a stand-in torch and stand-in NVIDIA libraries; return its program and torch."""
     program, site = python(folder)
     nvidia = site / "nvidia"
     cudart = compiled(nvidia / "cu13" / "lib" / "libcudart.so.13")
@@ -71,7 +71,7 @@ def test_what_is_told_to_be_loaded_is_what_is_loaded(tmp_path: Path, *, system_f
     assert not list(torch.rglob("*.pyc"))
 
 
-def test_parts_of_another_cudnn_are_told_as_they_are_loaded(tmp_path: Path) -> None:
+def test_parts_of_another_cudnn_are_reported_as_they_are_loaded(tmp_path: Path) -> None:
     program, torch = wheel(tmp_path / "env")
     own = torch.parent / "nvidia" / "cudnn" / "lib"
     compiled(own / "libcudnn.so.9", opens="libcudnn_graph.so.9", runpath="$ORIGIN")
@@ -94,7 +94,7 @@ def test_what_torch_loads_by_path_comes_first_unless_it_is_loaded_already(tmp_pa
     assert found["libcudnn.so.9"][0]["step"] == "preload"
     assert "RPATH" not in [
         copy["step"] for copy in found["libcudnn.so.9"]
-    ]  # the same file by two ways is one candidate
+    ]  # the same file by two paths is one candidate
     assert found["libcudnn.so.9"][0]["path"] == str(torch.parent / "nvidia" / "cudnn" / "lib" / "libcudnn.so.9")
 
 
@@ -144,7 +144,7 @@ def test_a_trial_in_this_process(wrong: str, expected: dict[str, Any], monkeypat
     assert any("driver on your system is too old" in line for line in facts["said"]) == (wrong == "old-driver")
 
 
-def test_another_cudnn_than_the_build_asks_for_is_told_in_torchs_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_cudnn_than_the_build_asks_for_is_reported_in_torchs_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "other-cudnn")
     facts = exercise(ToldHost(modules={"torch": runpy.run_path(str(STAND_IN))}))
     assert (facts["ran"], facts["ok"], facts["device"]) == (True, False, "cuda:0")
@@ -183,7 +183,7 @@ def test_an_import_that_fails_or_kills_is_an_answer(tmp_path: Path) -> None:
     assert asked(program, {"STAND_IN": "dies"}, deep=True) == {"died": -6}
 
 
-def test_torch_that_is_not_there_is_told_in_pythons_words() -> None:
+def test_torch_that_is_not_there_is_reported_in_pythons_words() -> None:
     facts = exercise(ToldHost())
     assert (facts["ran"], facts["error"]) == (False, "ModuleNotFoundError: No module named 'torch'")
 
@@ -193,7 +193,7 @@ def test_the_oldest_python_that_is_promised_runs_every_probe_of_this_room(tmp_pa
     ask = subprocess.run(
         [named, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, check=False
     )
-    found = ask.stdout.strip()  # what is named may be a script that needs a PATH to find the real one
+    found = ask.stdout.strip()  # the named program may be a script that needs a PATH to find the real one
     if ask.returncode:
         pytest.skip("there is no working python3.8 here")
     _, torch = wheel(tmp_path / "env", PRELOADS)

@@ -1,4 +1,4 @@
-"""TensorFlow as installed: what its build says of itself, read as text and never run."""
+"""TensorFlow as installed: what its build says about itself, read as text and never run."""
 
 from __future__ import annotations
 

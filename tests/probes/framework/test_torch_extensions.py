@@ -1,7 +1,7 @@
-"""Extensions of PyTorch against stand-ins for its libraries, compiled here: what they miss is named, and judged so.
+"""PyTorch extensions against stand-ins for its libraries, compiled here: missing symbols are named, and judged.
 
-The libraries only bear the names of torch's and offer a few names of its C++; that real ones of 500 MB are read the
-same way was seen by hand (docs/evidence/2026-11-21-packages).
+The libraries only bear the names of torch's and export a few names of its C++; that real ones of 500 MB are read the
+same way was verified by hand (docs/evidence/2026-11-21-packages).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def seen(program: Path) -> Facts:
     return look(pythons=[str(program)], systems=rows, timeout=20)
 
 
-def test_the_name_that_torch_does_not_offer_is_told_and_a_good_extension_is_quiet(
+def test_the_name_that_torch_does_not_offer_is_reported_and_a_good_extension_is_quiet(
     environment: tuple[Path, Path, Path],
 ) -> None:
     program, site, lib = environment
@@ -144,7 +144,7 @@ def test_names_may_come_from_a_library_beside_the_extension(tmp_path: Path) -> N
     assert one["unread"] == "libhelper.so not found"
 
 
-def test_where_there_is_no_torch_nothing_is_asked(tmp_path: Path) -> None:
+def test_where_there_is_no_torch_nothing_is_checked(tmp_path: Path) -> None:
     assert PROBE["probe"](ToldHost(python={"path": ["/env/site-packages"], "prefix": "/env"})) is None
     bare = tmp_path / "site-packages" / "torch"
     bare.mkdir(parents=True)
@@ -152,7 +152,7 @@ def test_where_there_is_no_torch_nothing_is_asked(tmp_path: Path) -> None:
     assert look_at(bare.parent) is None
 
 
-def test_torch_whose_names_cannot_be_read_condemns_nobody(tmp_path: Path) -> None:
+def test_torch_whose_names_cannot_be_read_blames_nothing(tmp_path: Path) -> None:
     site = tmp_path / "site-packages"
     lib = torch(site)
     extension(site / "ours.so", lib, GONE)
@@ -162,7 +162,7 @@ def test_torch_whose_names_cannot_be_read_condemns_nobody(tmp_path: Path) -> Non
     assert one["unread"] == "the names that torch offers cannot be read"
 
 
-def test_more_files_than_there_is_time_for_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_files_than_there_is_time_for_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = tmp_path / "site-packages"
     lib = torch(site)
     for number in range(3):

@@ -1,4 +1,4 @@
-"""AMD's GPUs by the kernel's word: trees recorded on real machines, and small ones made here for what none shows."""
+"""AMD's GPUs as the kernel reports them: trees recorded on real machines, and small ones made here for the rest."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_recorded_laptop_with_its_link_memory_clocks_and_heat(tmp_path: Path) 
     assert (one["temperature"], one["power"]["watts"]) == ({"edge_c": 25.0}, 3.103)
 
 
-def test_a_recorded_card_without_kfd_is_told_with_its_link_and_sensors(tmp_path: Path) -> None:
+def test_a_recorded_card_without_kfd_is_reported_with_its_link_and_sensors(tmp_path: Path) -> None:
     (one,) = recorded("amd-rx7900xtx-card", tmp_path)
     assert (one["kfd"], one["gfx"], one["integrated"], one["device_id"]) == (False, None, None, "0x744c")
     assert one["link"]["slot"] == {"speed": 16.0, "width": 16}
@@ -187,6 +187,6 @@ def test_no_content_makes_it_raise(text: str, data: bytes) -> None:
     FABRIC["probe"](ToldHost(files))
 
 
-def test_a_node_without_an_address_is_told_by_its_number_alone() -> None:
+def test_a_node_without_an_address_is_named_by_its_number_alone() -> None:
     (one,) = look({f"{NODES}/3/properties": NODE.replace("location_id 768", "location_id 0")})
     assert (one["key"], one["pci"], one["name"], one["driver"]) == ("node 3", None, None, None)

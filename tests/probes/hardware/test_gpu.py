@@ -1,4 +1,4 @@
-"""GPUs through NVML: well, in part unreadable, lost, divided, shared, and behind drivers that lie or know less."""
+"""GPUs via NVML: healthy, partly unreadable, lost, partitioned, shared, behind drivers that lie or know less."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def one(nvml: StandIn, **told: Any) -> dict[str, Any]:  # noqa: ANN401 - whateve
     return dict(gpu)
 
 
-def test_a_whole_h200_is_told(nvml: StandIn) -> None:
+def test_a_whole_h200_is_reported(nvml: StandIn) -> None:
     assert one(nvml) == H200
 
 
@@ -65,7 +65,7 @@ def test_a_whole_look_tells_the_same(nvml: StandIn) -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_every_code_of_one_question_costs_its_own_fact(
+def test_every_code_of_one_question_loses_only_its_own_fact(
     nvml: StandIn, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     monkeypatch.setenv("NVML_FAKE", f"nvmlDeviceGetEccMode={code};field230={code}")
@@ -76,7 +76,7 @@ def test_every_code_of_one_question_costs_its_own_fact(
     assert set(gpu["unavailable"].values()) == {
         f"{type(error).__name__}: {error}" for error in (nvml.module.NVMLError(code),)
     }
-    if code in {15, 16}:  # these two are said of the whole GPU
+    if code in {15, 16}:  # these two concern the whole GPU
         assert (gpu["status"], gpu["code"], gpu["error"]) == ("failed", code, gpu["unavailable"]["ecc.enabled"])
     else:
         assert "status" not in gpu
@@ -178,7 +178,7 @@ def test_a_senseless_count_of_gpus_ends(nvml: StandIn, monkeypatch: pytest.Monke
     assert len(nvml.ask("gpu")) == GPU["MOST_GPUS"]
 
 
-def test_the_parts_of_a_divided_gpu_are_told(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parts_of_a_divided_gpu_are_reported(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NVML_FAKE_MIG", "2")
     mig = one(nvml)["mig"]
     assert (mig["enabled"], mig["pending"], mig["max_instances"]) == (True, True, 7)
@@ -198,7 +198,7 @@ def test_the_parts_of_a_divided_gpu_are_told(nvml: StandIn, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("function", ["nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex"])
-def test_parts_that_nobody_may_see_are_not_said_to_be_none(
+def test_parts_that_are_not_visible_are_not_said_to_be_none(
     nvml: StandIn, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
     monkeypatch.setenv("NVML_FAKE_MIG", "2")
@@ -216,7 +216,7 @@ def test_a_gpu_that_does_not_say_which_it_is_has_failed(nvml: StandIn, monkeypat
     assert (gpu["status"], gpu["error"]) == ("failed", "NVMLError_Unknown: Unknown Error")
 
 
-def test_a_loss_that_is_told_of_a_part_is_that_of_the_gpu(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_that_is_reported_for_a_part_is_that_of_the_gpu(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NVML_FAKE_MIG", "1")
     monkeypatch.setenv("NVML_FAKE", "nvmlDeviceGetGpuInstanceId=15")
     gpu = one(nvml)
@@ -245,7 +245,7 @@ def test_the_shuffled_list_of_r535_is_known_by_its_numbers(nvml: StandIn, monkey
     assert ill["pids_unreliable"] is True
 
 
-def test_a_running_multi_process_service_is_told(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_multi_process_service_is_reported(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NVML_FAKE_PIDS", "683,650")
     files = {
         "/run/mps/nvidia-cuda-mps-control.pid": "645",

@@ -1,4 +1,4 @@
-"""Cards of InfiniBand and RoCE as told: ports that are up, down and unreadable, and machines without any."""
+"""InfiniBand and RoCE cards on fake machines: ports that are up, down and unreadable, and machines without any."""
 
 from __future__ import annotations
 

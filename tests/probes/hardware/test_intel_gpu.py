@@ -1,4 +1,4 @@
-"""Intel's GPUs in trees recorded on real machines, and in small told ones for what no public dump has."""
+"""Intel's GPUs in trees recorded on real machines, and in small fake ones for what no public dump has."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ARC = "DRIVER=xe\nPCI_CLASS=30000\nPCI_ID=8086:E20B\nPCI_SUBSYS_ID=8086:1100\nPC
 
 
 def look(name: str, root: Path) -> dict[str, Any]:
-    """Return the one GPU of a recorded tree."""
+    """Return the only GPU of a recorded tree."""
     (found,) = GPU["probe"](Host(root=str(plant(name, root))))
     return dict(found)
 
 
 def told(files: dict[str, Any] | None = None, **said: Any) -> dict[str, Any]:  # noqa: ANN401 - as ToldHost takes it
-    """Return the one GPU of a small tree made here, a Battlemage card where nothing else is reported."""
+    """Return the only GPU of a small tree made here, a Battlemage card unless given otherwise."""
     held = {f"{BUS}/{AT}/class": "0x030000\n", f"{BUS}/{AT}/uevent": ARC, **(files or {})}
     (found,) = GPU["probe"](ToldHost(held, **said))
     return dict(found)
@@ -62,7 +62,7 @@ def test_a_recorded_gpu_is_named_with_its_driver_and_place(  # noqa: PLR0917 - o
     assert "https://" in source(name)
 
 
-def test_all_recorded_trees_are_looked_at() -> None:
+def test_all_recorded_trees_are_read() -> None:
     assert len(RECORDED) == 5
 
 
@@ -92,7 +92,7 @@ def test_a_gpu_behind_its_cards_switch_does_not_pass_for_one_on_a_slow_link(tmp_
 
 
 def test_the_cards_link_is_that_of_its_switch() -> None:
-    # made here: the path after the topology in hykilpikonna/hyfetch#348, the speeds are of no recorded machine
+    # made here: the path follows the topology in hykilpikonna/hyfetch#348, the speeds are from no recorded machine
     root = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
     links = {f"{BUS}/{AT}": f"{root}/0000:02:01.0/{AT}", f"{BUS}/0000:01:00.0": root}
     real = f"{root}/0000:02:01.0/{AT}"
@@ -163,8 +163,8 @@ def test_who_owns_the_render_node_and_whether_this_login_may_use_it() -> None:
     assert (missing["exists"], missing["group"]) == (False, None)
 
 
-def test_firmware_is_told_where_the_debug_folder_may_be_read() -> None:
-    # the words of the kernel's dump of a firmware (xe_uc_fw_print, intel_uc_fw_dump), the versions of a public log
+def test_firmware_is_reported_where_the_debug_folder_may_be_read() -> None:
+    # the words of the kernel's dump of a firmware (xe_uc_fw_print, intel_uc_fw_dump), the versions from a public log
     text = "GuC firmware: xe/bmg_guc_70.bin\n\tstatus: RUNNING\n\tfound release version 70.36.0\n"
     old = "HuC firmware: i915/dg2_huc_gsc.bin\n\tstatus: RUNNING\n\tversion: wanted 7.10, found 7.10.7\n"
     debug = "/sys/kernel/debug/dri/1/gt0/uc"
@@ -177,7 +177,7 @@ def test_firmware_is_told_where_the_debug_folder_may_be_read() -> None:
     assert shut["firmware"] == {"unread": "permission denied"}
 
 
-def test_survivability_mode_is_told_by_its_file_whether_or_not_it_may_be_read() -> None:
+def test_survivability_mode_is_recognised_by_its_file_whether_or_not_it_may_be_read() -> None:
     path = f"{BUS}/{AT}/survivability_mode"
     # the words of survivability_mode_show in the kernel's xe_survivability_mode.c
     text = "Survivability mode type: Boot\nCapability Info: 0x138000 - 0x1000103\n"
@@ -237,7 +237,7 @@ def test_a_module_of_the_kernels_own_tree_has_the_kernels_release() -> None:
     assert (inside["loaded"], inside["state"], inside["version"]) == (True, "built in", None)
 
 
-def test_a_module_on_disk_is_told_where_a_gpu_waits_for_it_and_absent_elsewhere() -> None:
+def test_a_module_on_disk_is_reported_where_a_gpu_waits_for_it_and_absent_elsewhere() -> None:
     disk = {
         "/proc/sys/kernel/osrelease": "6.8.0-50-generic\n",
         "/lib/modules/6.8.0-50-generic/modules.dep": "kernel/drivers/gpu/drm/xe/xe.ko.zst: kernel/x.ko\n",

@@ -1,4 +1,4 @@
-"""NVLink through NVML: links up and down, straight and through switches, of old and new generations, or none at all."""
+"""NVLink through NVML: links up and down, direct and through switches, of old and new generations, or none at all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUESTIONS = (
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Tell:
-    """Return a function that tells the stand-in what it is."""
+    """Return a function that configures the stand-in."""
 
     def tell(**variables: object) -> None:
         for name, value in variables.items():
@@ -41,7 +41,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Tell:
     return tell
 
 
-def test_links_to_a_switch_are_told_each_with_its_end_its_speed_and_its_errors(nvml: StandIn, told: Tell) -> None:
+def test_links_to_a_switch_are_reported_each_with_its_end_its_speed_and_its_errors(nvml: StandIn, told: Tell) -> None:
     told(NVLINK=4)
     (gpu,) = nvml.ask("nvlink")
     assert json.dumps(gpu)
@@ -88,7 +88,7 @@ def test_the_fifth_generation_counts_other_errors(nvml: StandIn, told: Tell) -> 
     }
 
 
-def test_a_link_that_is_down_is_told_beside_the_others(nvml: StandIn) -> None:
+def test_a_link_that_is_down_is_reported_beside_the_others(nvml: StandIn) -> None:
     seen = nvml.look("nvlink", NVML_FAKE_NVLINK="4", NVML_FAKE_DOWN="3")["nvlink"]
     (gpu,) = facts_of(seen)
     assert (seen.status, gpu["active"], gpu["total"]) == (Status.PRESENT, 17, 18)
@@ -122,7 +122,7 @@ def test_who_reaches_whom_straight(nvml: StandIn, told: Tell) -> None:
     assert first["topology"]["0-1"]["nvlinks"] == second["topology"]["0-1"]["nvlinks"] == 17
 
 
-def test_one_gpu_without_nvlink_is_no_case_for_it(nvml: StandIn) -> None:
+def test_one_gpu_without_nvlink_is_not_enough_for_it(nvml: StandIn) -> None:
     assert nvml.ask("nvlink") == DISABLED
     off = nvml.ask("nvlink", files={"/proc/driver/nvidia/params": "ResmanDebugLevel: 1\nNvLinkDisable: 1\n"})
     assert off == DISABLED + " (the module's parameter NvLinkDisable is 1)"

@@ -1,4 +1,4 @@
-"""NVSwitches on told buses."""
+"""NVSwitches on fake buses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PCI bus as told: GPUs, accelerators and switches on it, and machines without any."""
+"""The PCI bus of fake machines: GPUs, accelerators and switches on it, and machines without any."""
 
 from __future__ import annotations
 
@@ -151,12 +151,12 @@ def test_no_bus_and_an_empty_bus_are_absence() -> None:
     assert look({"/sys/bus/pci/devices/.keep": ""}) is None
 
 
-def test_where_the_kernel_shows_nothing_nobody_knows() -> None:
+def test_where_the_kernel_shows_nothing_the_answer_is_unknown() -> None:
     with pytest.raises(OSError, match="/sys: nothing is mounted there"):
         look({})
 
 
-def test_a_device_that_may_be_a_gpu_is_no_absence() -> None:
+def test_a_device_that_may_be_a_gpu_is_not_absence() -> None:
     denied = device(f"{DEVICES}/0000:65:00.0", **{"class": OSError(errno.EACCES, "Permission denied")})
     with pytest.raises(OSError, match=r"0000:65:00.0/class: denied"):
         look(denied)

@@ -1,4 +1,4 @@
-"""The tree of DKMS in each state that a module can be in."""
+"""The DKMS tree in each state that a module can be in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PROBE = load("kernel/dkms.py")["probe"]
 RUNNING = {"/proc/sys/kernel/osrelease": "6.8.0-50-generic\n"}
 TREE = "/var/lib/dkms/nvidia"
 SOURCE = {f"{TREE}/580.95.05/source": "/usr/src/nvidia-580.95.05"}
-# The head as dkms 3.0.11 writes it, the end as make does.
+# The beginning as dkms 3.0.11 writes it, the end as make does.
 LOG = (
     "DKMS make.log for nvidia-580.95.05 for kernel 6.8.0-50-generic (x86_64)\nFri Nov 21 10:00:00 UTC 2026\n"
     + "  CC [M]  nvidia/nv.o\n" * 400
@@ -47,7 +47,7 @@ def test_the_head_of_newer_logs_is_read_as_well() -> None:
     assert (row["kernel"], row["for_running_kernel"]) == ("6.17.0-6", False)
 
 
-def test_a_log_of_no_known_kind_is_a_failed_build_all_the_same() -> None:
+def test_a_log_of_no_known_kind_is_a_failed_build_anyway() -> None:
     (row,) = PROBE(ToldHost({**RUNNING, f"{TREE}/580.95.05/build/make.log": "?"}, links=SOURCE))
     assert (row["state"], row["kernel"], row["log_tail"]) == ("failed", None, "?")
 

@@ -1,4 +1,4 @@
-"""What stands between GPUs on the bus: bits of a bridge's configuration, laid out as the PCI Express standard does."""
+"""What blocks traffic between GPUs on the bus: bits in a bridge's configuration, laid out as PCI Express defines it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_a_bridge_redirects_is_read_from_its_configuration(held: bytes | OS
     assert seen["bridges"] == [{"pci": BRIDGE, "acs": acs}]
 
 
-def test_how_each_gpu_stands_to_the_iommu() -> None:
+def test_how_each_gpu_relates_to_the_iommu() -> None:
     seen = probe(host(config()))
     assert seen["gpus"] == [
         {"pci": FIRST, "domain": "DMA-FQ", "bridges": [BRIDGE]},

@@ -1,4 +1,4 @@
-"""The build tree of the running kernel: there, incomplete, missing, or out of place on this machine."""
+"""The build tree of the running kernel: present, incomplete, missing, or irrelevant on this machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_complete_tree_is_found_through_the_kernels_own_link() -> None:
     }
 
 
-def test_a_tree_of_another_kernel_behind_the_link_is_told_by_its_own_release() -> None:
+def test_a_tree_of_another_kernel_behind_the_link_is_reported_with_its_own_release() -> None:
     files = {f"{TREE}/Makefile": "", f"{TREE}/include/config/kernel.release": "6.8.0-49-generic\n"}
     seen = PROBE(ToldHost({**RUNNING, **MODULES, **files}, links={"/lib/modules/6.8.0-50-generic/build": TREE}))
     assert (seen["version"], seen["running"]) == ("6.8.0-49-generic", "6.8.0-50-generic")
@@ -43,7 +43,7 @@ def test_a_folder_without_a_makefile_is_seen_as_that() -> None:
     assert seen["version"] == "6.8.0-50-generic"
 
 
-def test_headers_of_other_kernels_are_no_headers() -> None:
+def test_headers_of_other_kernels_are_not_headers() -> None:
     other = {"/usr/src/linux-headers-6.8.0-49-generic/Makefile": ""}
     links = {"/lib/modules/6.8.0-50-generic/build": "/usr/src/linux-headers-6.8.0-50-generic"}
     assert PROBE(ToldHost({**RUNNING, **MODULES, **other}, links=links)) is None

@@ -1,4 +1,4 @@
-"""What is picked from the kernel's log, by whichever way it could be read."""
+"""What is extracted from the kernel's log, however it could be read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def look(*lines: str) -> dict[str, Any]:
     return seen
 
 
-# Shapes of the line, from NVIDIA's Xid documentation and public bug reports (read 2026-11-21).
+# Forms of the line, from NVIDIA's Xid documentation and public bug reports (read 2026-11-21).
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -63,7 +63,7 @@ def test_every_shape_of_an_xid_is_read(line: str, says: tuple[object, ...]) -> N
     assert event["seconds"] == 0.5
 
 
-def test_an_xid_of_a_switch_is_no_xid_of_a_gpu() -> None:
+def test_an_xid_of_a_switch_is_not_an_xid_of_a_gpu() -> None:
     seen = look("nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error")
     assert seen["xids"] == []
     assert [(event["pci"], event["code"]) for event in seen["sxids"]] == [("0000:05:00.0", 12028)]
@@ -81,7 +81,7 @@ def test_a_line_said_often_is_kept_once_where_it_was_said_last() -> None:
 
 
 def test_a_record_of_several_lines_is_several_lines() -> None:
-    """The driver's words on 2023-06-21 in a public report of a 535.54.03 beside a 530.30.02 module."""
+    """The driver's words on 2023-06-21 in a public report of a 535.54.03 with a 530.30.02 module."""
     seen = look(
         "NVRM: API mismatch: the client has the version 535.54.03, but\\x0aNVRM: this kernel module has the version"
     )
@@ -120,7 +120,7 @@ def test_a_module_that_was_turned_away_or_in_the_way_is_kept(line: str) -> None:
         "nvidia: module verification failed: signature and/or required key missing - tainting kernel",
     ],
 )
-def test_echoes_serial_numbers_and_loaded_modules_are_no_events(line: str) -> None:
+def test_echoes_serial_numbers_and_loaded_modules_are_not_events(line: str) -> None:
     assert look(line)["module_errors"] == []
     assert "Serial" not in str(look(line)["nvrm"])
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_read_is_said_and_is_not_clean(
 
 
 def test_a_log_that_would_make_us_wait_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
-    """A pipe that stays open stands in for the kernel's log: both say "not now" at their end, and neither closes."""
+    """An open pipe stands in for the kernel's log: both report "not now" at their end, and neither closes."""
     (tmp_path / "dev").mkdir()
     os.mkfifo(tmp_path / "dev" / "kmsg")
     keeper = os.open(tmp_path / "dev" / "kmsg", os.O_RDWR)

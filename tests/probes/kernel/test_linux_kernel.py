@@ -1,4 +1,4 @@
-"""The kernel's facts, on machines that were told and on this one."""
+"""The kernel's facts, on fake machines and on this one."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_no_text_is_too_odd(text: str) -> None:
     assert look(dict.fromkeys(files, text))["version"]
 
 
-def test_what_decides_how_fast_the_processors_are_is_told() -> None:
+def test_what_decides_how_fast_the_processors_are_is_reported() -> None:
     cpu = "/sys/devices/system/cpu/cpu0/cpufreq/"
     files = {
         "/proc/sys/kernel/numa_balancing": "1\n",
@@ -194,7 +194,7 @@ def test_what_decides_how_fast_the_processors_are_is_told() -> None:
 
 
 class Clock:
-    """A C library whose adjtimex says that the clock is off by so much, and whether it is synchronised."""
+    """A C library whose adjtimex reports this clock offset, and whether the clock is synchronised."""
 
     def __init__(self, answer: int, microseconds: int = 0, status: int = 0) -> None:
         self.answer, self.microseconds, self.status = answer, microseconds, status

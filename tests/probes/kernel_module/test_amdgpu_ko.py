@@ -1,4 +1,4 @@
-"""The kernel's amdgpu as told: whose build, what keeps it out, its nodes and this login's rights to them."""
+"""The kernel's amdgpu on fake machines: its origin, what blocks it, its nodes and this login's access to them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_nodes_of_amd_alone_with_owner_and_what_this_login_may() -> None:
     assert found["login"] == {"root": False, "gids": [27, 1000], "groups": [], "account_groups": ["video", "render"]}
 
 
-def test_missing_nodes_are_told_as_missing() -> None:
+def test_missing_nodes_are_reported_as_missing() -> None:
     found = look({**LOADED, **RENDER}, links=LINKS)
     assert [(one["path"], one["exists"], one["group"]) for one in found["nodes"]] == [
         ("/dev/kfd", False, None),

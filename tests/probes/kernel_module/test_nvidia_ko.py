@@ -1,4 +1,4 @@
-"""NVIDIA's kernel modules: in memory, on disk, both, neither, and what is in their way."""
+"""NVIDIA's kernel modules: in memory, on disk, both, neither, and what blocks them."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_container_that_shows_the_banner_alone_has_the_module_loaded() -> None
         (OSError(errno.EIO, "I/O"), "[Errno 5] I/O"),
     ],
 )
-def test_a_node_that_may_be_opened_by_its_mode_may_be_refused_all_the_same(error: OSError, says: str) -> None:
+def test_a_node_that_may_be_opened_by_its_mode_may_be_refused_anyway(error: OSError, says: str) -> None:
     files = {"/sys/module/nvidia/initstate": "live\n", "/dev/nvidiactl": error}
     seen = look(files, devices={"/dev/nvidiactl": {**CHAR, "readable": True, "writable": True}})
     (node,) = seen["nodes"]

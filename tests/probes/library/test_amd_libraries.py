@@ -1,4 +1,4 @@
-"""AMD's libraries against told machines: the shared mechanism with AMD's data, names and folders."""
+"""AMD's libraries on fake machines: the shared mechanism with AMD's data, names and folders."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_copy_whose_name_says_it_all_is_not_loaded(row: str, name: str, versio
         ("miopen", "libMIOpen.so", {"miopenGetVersion": writes(3, 5, 1)}, "3.5.1"),
     ],
 )
-def test_a_copy_bundled_in_torch_is_asked(row: str, name: str, functions: dict[str, Any], version: str) -> None:
+def test_a_copy_bundled_in_torch_is_queried(row: str, name: str, functions: dict[str, Any], version: str) -> None:
     path = f"{SITE}/torch/lib/{name}"
     (copy,) = told(row, environment="/env/bin/python", files={path: ""}, libraries={path: functions})
     assert (copy["version"], copy["version_from"], copy["found_by"]) == (version, "library", ["bundled in torch"])
@@ -95,7 +95,7 @@ def test_a_copy_bundled_in_torch_is_asked(row: str, name: str, functions: dict[s
 
 
 @pytest.mark.parametrize("function", [says(b"", 3), says(b"no version"), says(b"\xff\xfe")])
-def test_words_that_are_no_version_are_an_error(function: object) -> None:
+def test_words_that_are_not_a_version_are_an_error(function: object) -> None:
     path = f"{SITE}/torch/lib/librocblas.so"
     libraries = {path: {"rocblas_get_version_string": function}}
     (copy,) = told("rocblas", environment="/env/bin/python", files={path: ""}, libraries=libraries)
@@ -103,7 +103,7 @@ def test_words_that_are_no_version_are_an_error(function: object) -> None:
     assert copy["error"]
 
 
-def test_a_wheel_of_rocm_and_a_root_that_a_variable_names_are_looked_into() -> None:
+def test_a_wheel_of_rocm_and_a_root_that_a_variable_names_are_searched() -> None:
     wheel = f"{SITE}/_rocm_sdk_core/lib/libhsa-runtime64.so.1.18.71400"
     (copy,) = told("hsa-runtime", environment="/env/bin/python", files={wheel: ""})
     assert (copy["version"], copy["rocm"], copy["found_by"]) == ("1.18", "7.14.0", ["wheel"])
@@ -112,7 +112,7 @@ def test_a_wheel_of_rocm_and_a_root_that_a_variable_names_are_looked_into() -> N
     assert (copy["path"], copy["rocm"]) == (own, "7.2.1")
 
 
-def test_a_soname_is_no_version_of_libdrm_but_its_package_has_one() -> None:
+def test_a_soname_is_not_a_version_of_libdrm_but_its_package_has_one() -> None:
     path = "/usr/lib/x86_64-linux-gnu/libdrm_amdgpu.so.1.0.0"
     files = {
         path: "",

@@ -1,4 +1,4 @@
-"""The rest of CUDA's libraries: rows of one probe; where a package's record fits, a large one is not loaded."""
+"""CUDA's other libraries: rows of one probe; where a package's record fits, a large one is not loaded."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_large_library_whose_record_fits_is_not_loaded() -> None:
     assert one["owner"]["name"] == "nvidia-cusolver-cu12"
 
 
-def test_one_that_was_overwritten_is_asked() -> None:
+def test_one_that_was_overwritten_is_queried() -> None:
     def tell(pointer: Any) -> int:  # noqa: ANN401 - ctypes' pointers have no public type
         pointer._obj.value = 11602  # noqa: SLF001 - what a C function would write to
         return 0

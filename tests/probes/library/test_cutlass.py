@@ -1,4 +1,4 @@
-"""CUTLASS on told machines: headers of a checkout, of the system, within packages, and its distributions."""
+"""CUTLASS on fake machines: headers from a checkout, the system or packages, and its distributions."""
 
 from __future__ import annotations
 

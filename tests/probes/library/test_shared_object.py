@@ -1,4 +1,4 @@
-"""The probe of CUDA's shared libraries against told machines: where copies are looked for, and how answers are read."""
+"""The probe of CUDA's shared libraries on fake machines: where copies are searched, and how their answers are read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def properties(*values: int) -> Callable[..., int]:
 
 
 def gives(number: int) -> Callable[[], int]:
-    """Return a function that gives the number."""
+    """Return a function that returns the number."""
 
     def function() -> int:
         return number
@@ -62,7 +62,7 @@ def cache(*entries: tuple[str, str, int]) -> bytes:
 
 
 def told(row: str, *, environment: str | None = None, **said: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - as ToldHost takes it
-    """Return the copies that the probe sees on a told machine."""
+    """Return the copies that the probe sees on a fake machine."""
     host = ToldHost(**{"python": PYTHON, **said}, row=ROWS[row])
     host.environment = environment
     return PROBE["probe"](host) or []
@@ -90,7 +90,7 @@ def test_names_and_package_versions_may_be_anything(name: str, version: str | No
         ("cudnn", ["libcudnn.so.9.14.0"], ["libcudnn_ops.so.9", "libcudnn_ops-1b2c3d4e.so.9", "libcudnn.so.9.debug"]),
     ],
 )
-def test_a_library_is_told_by_its_file_names(row: str, ours: list[str], others: list[str]) -> None:
+def test_a_library_is_recognised_by_its_file_names(row: str, ours: list[str], others: list[str]) -> None:
     pattern = PROBE["pattern"](ROWS[row])
     assert [name for name in [*ours, *others] if pattern.fullmatch(name)] == ours
 
@@ -142,7 +142,7 @@ def test_the_copy_that_the_loader_takes_comes_first_and_each_way_is_kept() -> No
     assert "cannot open shared object file" in copies[2]["error"]
 
 
-def test_the_toolkit_of_the_nvcc_on_path_is_looked_into() -> None:
+def test_the_toolkit_of_the_nvcc_on_path_is_searched() -> None:
     host = ToldHost(
         commands={"nvcc --version": ""},
         links={"/usr/bin/nvcc": "/apps/cuda/12.4/bin/nvcc"},
@@ -287,7 +287,7 @@ def test_cuda_11_needs_a_driver_to_answer_and_its_wheel_says_the_version() -> No
     assert copy["code"] is None
 
 
-def test_a_copy_without_the_symbol_and_with_a_damaged_sibling_is_there_all_the_same() -> None:
+def test_a_copy_without_the_symbol_and_with_a_damaged_sibling_is_there_anyway() -> None:
     folder = "/usr/lib64"
     (copy,) = told(
         "cudnn",

@@ -1,4 +1,4 @@
-"""What CUDA's shared libraries answer: how it is read, and what comes of loading stand-ins and this machine's own."""
+"""What CUDA's shared libraries return: how it is read, and the results of loading stand-ins and this machine's own."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def here(row: str, *folders: Path, seconds: float = 4.0) -> dict[str, dict[str, 
         ("nccl", "libnccl.so.2", ["-DONE=22809"], "2.28.9"),
     ],
 )
-def test_every_library_is_asked_in_its_own_way(
+def test_every_library_is_queried_in_its_own_way(
     stand_in: Callable[..., Path], row: str, name: str, flags: list[str], version: str
 ) -> None:
     path = stand_in(name, "mine", f"-DSYMBOL={ROWS[row]['symbol']}", *flags)
@@ -122,7 +122,7 @@ def test_every_library_is_asked_in_its_own_way(
 
 
 @in_time
-def test_copies_that_crash_hang_leave_or_lie_cost_their_own_answer_alone(stand_in: Callable[..., Path]) -> None:
+def test_copies_that_crash_hang_leave_or_lie_lose_only_their_own_answer(stand_in: Callable[..., Path]) -> None:
     kinds = {
         "good": ["-DONE=22809"],
         "aborts": ["-DONE=22809", "-DABORTS"],

@@ -1,4 +1,4 @@
-"""The probe of CUDA toolkits, against told machines and against the toolkit that this machine may have."""
+"""The CUDA toolkit probe, on fake machines and on the toolkit that this machine may have."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LINKS = {"/usr/local/cuda": "/etc/alternatives/cuda", "/etc/alternatives/cuda": 
 
 
 def probe(**said: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - as ToldHost takes it
-    """Return the toolkits that the probe sees on a told machine."""
+    """Return the toolkits that the probe sees on a fake machine."""
     return PROBE["probe"](ToldHost(**said)) or []
 
 
@@ -91,7 +91,7 @@ def test_the_toolkit_in_use_comes_first_and_others_follow() -> None:
     assert all(kit["host_compiler"] is None for kit in seen)
 
 
-def test_a_variable_that_leads_to_no_toolkit_is_told() -> None:
+def test_a_variable_that_leads_to_no_toolkit_is_reported() -> None:
     seen = probe(files={"/srv/data": ""}, environ={"CUDA_HOME": "/usr/local/cuda-9.9", "CUDA_PATH": "/srv"})
     assert [(kit["path"], kit["status"], kit["found_by"], kit["error"]) for kit in seen] == [
         ("/usr/local/cuda-9.9", "absent", ["CUDA_HOME"], "there is no such folder"),
@@ -130,7 +130,7 @@ def test_a_nvcc_that_does_not_answer_has_failed_unless_a_file_says_the_version(
 )
 def test_a_script_is_asked_which_nvcc_it_starts(said: str | tuple[int, str] | Exception, root: str) -> None:
     class Shell(ToldHost):
-        """A told machine whose commands speak on standard error."""
+        """A fake machine whose commands print to standard error."""
 
         def run(self, *argv: str, seconds: float | None = None) -> dict[str, Any] | None:
             told = super().run(*argv, seconds=seconds)
@@ -182,7 +182,7 @@ def test_the_host_compiler_is_the_one_that_nvcc_would_take(environ: dict[str, st
         ("/opt/slow/g++", TimeoutError("no answer in 1.5 s"), "no answer in 1.5 s"),
     ],
 )
-def test_a_named_compiler_that_cannot_be_asked_is_told(name: str, said: Exception | None, error: str) -> None:
+def test_a_named_compiler_that_cannot_be_asked_is_reported(name: str, said: Exception | None, error: str) -> None:
     commands = {} if said is None else {f"{name} --version": said}
     compiler = PROBE["host_compiler"](
         ToldHost(files={} if said is None else {name: ""}, commands=commands, environ={"NVCC_CCBIN": name})

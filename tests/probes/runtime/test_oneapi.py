@@ -1,4 +1,4 @@
-"""oneAPI, its compiler, its libraries in wheels, and DirectML, as told and in small trees made here."""
+"""oneAPI, its compiler, its libraries in wheels, and DirectML, on fake machines and in small trees made here."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_only_a_year_and_a_number_are_a_release(name: str) -> None:
     assert ONEAPI["RELEASE"].fullmatch(name) is None or ONEAPI["numbers"](name)[0] >= 2000
 
 
-def test_compilers_are_told_by_their_folders_or_their_own_word() -> None:
+def test_compilers_are_recognised_by_their_folders_or_their_own_word() -> None:
     inside = f"{ROOT}/compiler/2025.1/bin/icpx"
     found = DPCPP["probe"](ToldHost({inside: ""}))
     assert found == [{"key": inside, "path": inside, "version": "2025.1", "on_path": False}]
@@ -74,7 +74,7 @@ def test_a_target_python_has_the_runtime_as_wheels() -> None:
     assert (found["key"], found["version"]) == ("dpcpp-cpp-rt", "2025.1.1")
 
 
-# Libraries, which the probe of all shared objects looks for.
+# Libraries, which the probe of all shared objects searches for.
 
 
 def planted(root: Path, wheel: str, version: str, *libraries: str) -> Host:
@@ -129,7 +129,7 @@ def test_onednn_says_its_version_itself() -> None:
 
 
 def test_a_torch_for_intels_gpus_names_the_sycl_runtime_that_it_would_load(tmp_path: Path) -> None:
-    # made here: the libraries hold nothing but what they need of one another, as in torch's own builds for XPU
+    # made here: the libraries contain only what they need of one another, as in torch's own builds for XPU
     site, lib = tmp_path / SITE[1:], tmp_path / "env/lib"
     torch = site / "torch/lib"
     sycl = compiled(lib / "libsycl.so.8")

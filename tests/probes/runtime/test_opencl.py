@@ -1,6 +1,6 @@
-"""OpenCL and Vulkan as told: where their loaders look for drivers, which of these are there, and what they answer.
+"""OpenCL and Vulkan on fake machines: where loaders look for drivers, which of these exist, and what they return.
 
-What a real loader with a real driver answers is asked in tests/system/test_cross_platform.py.
+What a real loader with a real driver returns is tested in tests/system/test_cross_platform.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def write(pointer: Any, value: int) -> None:  # noqa: ANN401 - ctypes' pointers 
 
 
 class Cl:
-    """A loader of OpenCL with one platform and one GPU; ``code`` is what it answers instead."""
+    """An OpenCL loader with one platform and one GPU; ``code`` is what it returns instead."""
 
     def __init__(self, code: int = 0) -> None:
         self.code = code
@@ -105,7 +105,7 @@ def test_a_loader_without_a_driver_says_its_code() -> None:
 
 
 def of_itself(which: int, _size: int, room: int, _used: object) -> int:
-    """Answer as ocl-icd does: 2 asks for its version, 3 for its name."""
+    """Answer as ocl-icd does: 2 queries its version, 3 its name."""
     ctypes.memmove(room, {2: b"2.3.1\0", 3: b"OpenCL ICD Loader\0"}[which], 6 if which == 2 else 18)
     return 0
 
@@ -173,7 +173,7 @@ def test_the_variables_change_where_drivers_are_registered(environ: dict[str, st
     assert [library for _, library in found] == expected
 
 
-def test_a_file_that_may_not_be_read_is_told_as_such() -> None:
+def test_a_file_that_may_not_be_read_is_reported_as_such() -> None:
     denied = PermissionError(13, "Permission denied")
     found = OPENCL["probe"](host({**LOADER, f"{VENDORS}/x.icd": denied}, libraries={"libOpenCL.so.1": Cl()}))
     assert found["icds"] == [
@@ -195,7 +195,7 @@ def manifest(library: str, **more: object) -> str:
 
 
 class Vk:
-    """A loader of Vulkan with one device; ``code`` is what vkCreateInstance answers instead."""
+    """A Vulkan loader with one device; ``code`` is what vkCreateInstance returns instead."""
 
     def __init__(self, code: int = 0) -> None:
         self.code = code
@@ -247,7 +247,7 @@ def test_devices_that_can_compute_and_the_loaders_version() -> None:
     ]
 
 
-def test_no_usable_driver_is_an_answer_and_another_error_is_told() -> None:
+def test_no_usable_driver_is_an_answer_and_another_error_is_reported() -> None:
     files = {f"{LIB}/libvulkan.so.1": ""}
     none = VULKAN["probe"](host(files, libraries={"libvulkan.so.1": Vk(-9)}))
     assert (none["code"], none["error"], none["devices"]) == (-9, None, [])
@@ -317,7 +317,7 @@ def test_a_manifest_may_hold_anything(text: str) -> None:
     assert found["path"] is None
 
 
-def test_a_manifest_that_may_not_be_read_is_told_as_such() -> None:
+def test_a_manifest_that_may_not_be_read_is_reported_as_such() -> None:
     denied = PermissionError(13, "Permission denied")
     (found,) = VULKAN["probe"](host({"/etc/vulkan/icd.d/x.json": denied}))["icds"]
     assert (found["error"], found["library"]) == ("denied", None)

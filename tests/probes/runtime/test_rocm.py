@@ -1,4 +1,4 @@
-"""ROCm as told: releases before and after the Core SDK, variables, wheels, and folders that are none."""
+"""ROCm on fake machines: releases before and after the Core SDK, variables, wheels, and unrelated folders."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_tool_on_the_path_leads_to_its_root() -> None:
     assert look(files, commands={"rocminfo": ""})[0]["found_by"] == ["PATH"]
 
 
-def test_rocm_of_a_python_is_told_by_its_wheels_and_a_placeholder_as_one() -> None:
+def test_rocm_of_a_python_is_recognised_by_its_wheels_and_a_placeholder_as_one() -> None:
     files = {
         f"{SITE}/rocm_sdk_core-7.14.0.dist-info/METADATA": "Name: rocm-sdk-core\nVersion: 7.14.0\n",
         f"{SITE}/rocm_sdk_libraries_gfx94x_dcgpu-7.14.0.dist-info/METADATA": "Name: rocm-sdk-libraries-gfx94X-dcgpu\n"

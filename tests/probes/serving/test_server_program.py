@@ -1,4 +1,4 @@
-"""Servers that come as a program: their folder, their version by file or by their own word, their wheels."""
+"""Servers that ship as a program: their folder, their version by file or by their own output, their wheels."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_launcher_is_asked_for_its_version(said: Any, version: str | None, err
     assert error is None or error in seen["error"]
 
 
-def test_in_a_python_its_wheels_are_told() -> None:
+def test_in_a_python_its_wheels_are_reported() -> None:
     site = "/env/lib/python3.12/site-packages"
     files: dict[str, str | bytes | OSError] = {f"{site}/tritonclient-2.61.0.dist-info/METADATA": ""}
     host = ToldHost(files, row=TRITON, python={"path": [site], "prefix": "/env"})
