@@ -752,7 +752,6 @@ OF_AMDGPU = (
 OF_HARDWARE = (
     "Memory failure: 0x1234567: recovery action for dirty LRU page: Recovered",
     "pcieport 0000:64:02.0: DPC: containment event, status:0x1f01 source:0x0000",
-    "pcieport 0000:64:02.0: pciehp: Slot(12): Link Down",
     "mce: CPU12: Package temperature above threshold, cpu clock throttled (total events = 812)",
 )
 DAEMONS = {"imex-not-ready": "nvidia-imex", "fabric-manager-not-running": "nvidia-fabricmanager"}
