@@ -773,6 +773,7 @@ VARIABLES = {
     **dict.fromkeys(("HIP_LAUNCH_BLOCKING", "AMD_SERIALIZE_KERNEL", "AMD_SERIALIZE_COPY"), "1"),
     "HSA_ENABLE_SDMA": "0",
     "AMD_LOG_LEVEL": "3",
+    "TRITON_INTERPRET": "1",
 }
 FAULTS = (
     *(value for value in list(globals().values()) if isinstance(value, Fault)),
@@ -829,6 +830,11 @@ FAULTS = (
     *(
         machine("debug-variable-set", "environment", "environment", f"variables.{name}", value)
         for name, value in VARIABLES.items()
+    ),
+    *(
+        machine("debug-variable-set", "environment", "environment", f"{where}.NCCL_{name}", value)
+        for where in ("variables", "nccl_conf")
+        for name, value in (("PROTO", "LL,LL128"), ("MAX_NCHANNELS", "2"))
     ),
     *(
         machine("debug-variable-set", "environment", "environment", f"nccl_conf.NCCL_{name}_DISABLE", "1")

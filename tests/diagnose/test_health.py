@@ -29,7 +29,7 @@ from tests.diagnose.faults import (
     gone_from_nvml_without_a_word,
     uncounted,
 )
-from tests.diagnose.machines import OTHERS, add, add_ports, address, eight, facts, of, part, pci, put, recorded
+from tests.diagnose.machines import OTHERS, add, add_ports, address, facts, of, part, pci, put, recorded
 from tests.wide import one_of, wide
 
 if TYPE_CHECKING:
@@ -243,10 +243,10 @@ def test_a_row_that_is_damaged_is_refused(kind: type[health.Duty], more: dict[st
 
 @st.composite
 def machines(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw a machine of two or eight GPUs with some faults, each on some GPU."""
-    size = draw(st.sampled_from([2, 8]))
-    said = recorded() if size == 2 else eight()
-    for fault in draw(st.lists(st.sampled_from(FAULTS), min_size=1, max_size=6, unique_by=lambda one: one.finding)):
+    """Draw a machine of two or eight GPUs of one maker with some faults, each on some GPU."""
+    size, maker = draw(st.sampled_from([2, 8])), draw(st.sampled_from(["gpu", "gpu", *OTHERS]))
+    said, own = of(maker, size), [one for one in FAULTS if one.maker == maker]
+    for fault in draw(st.lists(st.sampled_from(own), min_size=1, max_size=6, unique_by=lambda one: one.finding)):
         with suppress(LookupError, AttributeError, TypeError, ValueError):  # another fault has changed the same place
             fault.plant(said, draw(st.integers(0, size - 1)))
     return said
