@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack import assets
 from gpustack.diagnose import another_environment, engine, rulebook
-from gpustack.model.plain import plain
+from gpustack.model.writing import plain
 from gpustack.selftest import PROOFS
 from tests.told import REPO
 

@@ -144,7 +144,7 @@ def snapshot(
 
     With --from, what was recorded elsewhere is written again, redacted and in today's schema.
     """
-    from gpustack.model.plain import render
+    from gpustack.model.writing import render
 
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
     if pseudonyms and not redacted:

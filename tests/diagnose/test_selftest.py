@@ -14,7 +14,7 @@ from gpustack.collect.subprocesses import Door
 from gpustack.diagnose import engine, rulebook
 from gpustack.errors import BrokenError
 from gpustack.matrix import Matrix
-from gpustack.model import plain
+from gpustack.model import writing
 from gpustack.model.matrix_answer import Part, Proof, SelfTest
 from gpustack.model.report import Tool
 from gpustack.report.check_text import render_selftest
@@ -97,4 +97,4 @@ def test_what_did_not_hold_stands_out_in_text_and_json() -> None:
     assert "H200 is hot" not in text
     assert "H200 is hot" in render_selftest(tested, verbose=True)
     assert "do not trust this installation" in " ".join(text.split())
-    assert json.loads(plain.render(tested))["schema"] == "gpustack.selftest/1"
+    assert json.loads(writing.render(tested))["schema"] == "gpustack.selftest/1"
