@@ -240,7 +240,7 @@ def _known(finding: str, had: tuple[str, ...]) -> None:
     """Raise UsageError for an unknown finding; a known one that no node has had is an answer."""
     from difflib import get_close_matches
 
-    from gpustack.diagnose.rulebook import ids
+    from gpustack.diagnose.rule import ids
 
     if finding not in ids():
         near = ", ".join(get_close_matches(finding, {*ids(), *had}, 3))

@@ -8,7 +8,7 @@ from itertools import islice
 from math import floor
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.diagnose.deciding import decide
 from gpustack.diagnose.machine.messages import MESSAGE, heard
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
@@ -135,7 +135,7 @@ def recognised(facts: Facts) -> bool:
 
 def title(cause: str) -> str:
     """Return what a finding says, in a sentence without its end."""
-    said = rulebook.explain(cause) or cause
+    said = rule.explain(cause) or cause
     return " ".join(said.partition("\n\n")[0].split()).rstrip(".")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine import exercised
 from gpustack.diagnose.machine.messages import MESSAGE
 from gpustack.diagnose.machine.values import at, everything, flag, text, told
-from gpustack.diagnose.rulebook import explained_by
+from gpustack.diagnose.rule import explained_by
 from gpustack.diagnose.rules import NAMED, WRONG_CUDNN, WRONG_LIBRARIES
 from gpustack.model.facts import Status, Strength, Unseen
 from gpustack.model.report import Confidence, Severity

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.diagnose.candidates import candidates, features, possible
 from gpustack.diagnose.deciding import ANY, decide
 from gpustack.diagnose.engine import judge
@@ -100,7 +100,7 @@ def test_every_cause_of_the_index_is_a_finding_with_a_title_and_with_what_decide
     assert set(cases.causes(healthy=False)) <= set(held.causes)
     for cause in held.causes:
         if cause != NOTHING_WRONG:
-            assert rulebook.explain(cause), cause
+            assert rule.explain(cause), cause
     missing = [cause for cause in cases.causes(healthy=False) if decide(cause) is ANY]
     assert missing == []
 
