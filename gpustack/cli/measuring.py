@@ -18,7 +18,7 @@ from gpustack.errors import UsageError
 from gpustack.model import writing
 
 if TYPE_CHECKING:
-    from gpustack.bench.comparing import Older
+    from gpustack.bench import Older
     from gpustack.model.bench import BenchReport
 
 PERCENT = 100
@@ -37,7 +37,7 @@ class Wanted:
 
 def wanted(save: Path | None, compare: Path | None, tolerance: float, plot: Path | None) -> Wanted:
     """Return what to do; raises for a file that cannot be read and for an unknown kind of picture."""
-    from gpustack.bench import comparing
+    from gpustack import bench
     from gpustack.report import plot as drawing
 
     if plot:
@@ -48,17 +48,17 @@ def wanted(save: Path | None, compare: Path | None, tolerance: float, plot: Path
             drawing.check(ending)
         except drawing.CannotError as error:
             raise UsageError(str(error)) from error
-    older = comparing.load(compare) if compare else None
+    older = bench.load(compare) if compare else None
     return Wanted(save=save, older=older, tolerance=tolerance / PERCENT, plot=plot)
 
 
 def compared(report: BenchReport, asked: Wanted) -> BenchReport:
     """Return the report with its comparison, if one was requested."""
-    from gpustack.bench import comparing
+    from gpustack import bench
 
     if asked.older is None:
         return report
-    return replace(report, comparison=comparing.compare(report, asked.older, asked.tolerance))
+    return replace(report, comparison=bench.compare(report, asked.older, asked.tolerance))
 
 
 def kept(report: BenchReport, asked: Wanted) -> None:
@@ -73,9 +73,9 @@ def kept(report: BenchReport, asked: Wanted) -> None:
 
 def regressed(report: BenchReport) -> bool:
     """Return whether anything is worse than in the older report."""
-    from gpustack.bench import comparing
+    from gpustack import bench
 
-    return report.comparison is not None and comparing.regressed(report.comparison)
+    return report.comparison is not None and bench.regressed(report.comparison)
 
 
 class Data(str, Enum):
