@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gpustack import __version__
-from gpustack.diagnose import another_environment, requirements
+from gpustack.diagnose import environments, requirements
 from gpustack.diagnose.candidates import candidates, settled
+from gpustack.diagnose.environments import alone, each, inside, whole
 from gpustack.diagnose.evidence import cause_of, unseen, weighed
 from gpustack.diagnose.machine import amd, containers, exercised, intel
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.events import MESSAGE, heard
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
 from gpustack.diagnose.machine.values import flag
-from gpustack.diagnose.machine.views import alone, each, inside, whole
 from gpustack.diagnose.requirements import versions
 from gpustack.diagnose.requirements.versions import IN_WORDS, draw, in_words
 from gpustack.diagnose.rule import Rule, asked
@@ -69,7 +69,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     contracts = (*judging.drawn, *requirements.contracts(held))
     works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))
     by_python = {one.python: _inside(one.python, works) for one in facts.environments}
-    able = another_environment.among(facts, by_python)
+    able = environments.among(facts, by_python)
     lighter = (replace(one, severity=BESIDE.get(one.severity, one.severity)) for one in others)
     findings = (*((able,) if able else ()), *findings, *lighter)
     findings = tuple(sorted(findings, key=lambda one: SEVERITIES.index(one.severity)))
