@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gpustack.cli.fleet_pairs import Labels, pairs
+from gpustack.cli.measuring import Labels, pairs
 from gpustack.cli.options import Fail, Formats, Hidden, Output, Plugins, Pseudonyms, Verbose
 from gpustack.cli.results import rendered, write
 from gpustack.errors import UsageError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import rule
 from gpustack.diagnose.deciding import decide
-from gpustack.diagnose.machine.messages import MESSAGE, heard
+from gpustack.diagnose.machine.events import MESSAGE, heard
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import AT_WORK, Status, Strength

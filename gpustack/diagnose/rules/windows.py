@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import manager
 from gpustack.diagnose.machine import containers, naming
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.frameworks import because_package, installed
 from gpustack.diagnose.machine.inventory import DRIVER, nvidia_here
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.values import because, copies, number, status, text, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks
