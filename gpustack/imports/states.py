@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CLAUSE = re.compile(
     r"(?<=[.!?;])(?=\s|$)|,(?= )|: | (?:but|while|although|whereas|and then|so that|because|since|so) |\n"
 )
+SENTENCE = re.compile(r"(?<=[.!?]) ")
 PRINTED = re.compile(
     r"[{}<>|=]|::|^\s*(?:\[|\$|#|>|File \"|Traceback|at )|\b[A-Z]\w+(?:Error|Exception|Warning)\b|\bNVRM\b"
 )
@@ -31,10 +32,11 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     found: dict[str, Found] = {}
     lines = (line for line in text.split("\n") if 0 < len(line) <= LONGEST and not PRINTED.search(PLAIN.sub("", line)))
     for line, _ in zip(lines, range(MOST_LINES), strict=False):
-        for clause in filter(None, CLAUSE.split(line)):
-            for one in _meant(clause, matrix):
-                if one.message not in kinds and one.fits(line):
-                    found.setdefault(one.message, _found(one, line, origin, matrix))
+        for sentence in SENTENCE.split(line):
+            for clause in filter(None, CLAUSE.split(sentence)):
+                for one in _meant(clause, matrix):
+                    if one.message not in kinds and one.fits(sentence, line):
+                        found.setdefault(one.message, _found(one, line, origin, matrix))
     return tuple(found.values())
 
 
