@@ -23,6 +23,8 @@ PRINTED = re.compile(
     r"[{}<>|=]|::|^\s*(?:\[|\$|#|>|File \"|Traceback|at )|\b[A-Z]\w+(?:Error|Exception|Warning)\b|\bNVRM\b"
 )
 PLAIN = re.compile(r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}")  # options and variables
+# "The image is missing the headers": what is missing follows, and what comes before is there.
+LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|its|some|any)\b|[\x60'\"/])")
 NEAR, LONGEST, MOST_LINES = 60, 400, 300
 
 
@@ -55,6 +57,7 @@ def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:
             and thing
             and state
             and max(thing.start(), state.start()) - min(thing.end(), state.end()) <= NEAR
+            and (thing.start() > state.start() or not LACKS.match(clause, state.start()))
         ):
             yield one
 

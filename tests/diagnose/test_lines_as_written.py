@@ -79,12 +79,21 @@ FAULTS = {
         "wsl-linux-driver-installed",
         "/usr/lib/wsl/lib",
     ),
+    "I am in docker here, root@101acc334128:/# rocminfo\n"
+    "Unable to open /dev/kfd read-write: No such file or directory\n"
+    "Failed to get user name to check for video group membership": ("container-no-gpus-flag", "/dev/kfd"),
+    "The card is not seen at all when I use the riser": ("gpu-fell-off-bus", "riser"),
+    "nvidia340 fails to build on linux 4.19": ("dkms-build-failed", "nvidia340"),
     '17 minutes in, the computer "loses" the eGPU. The kernel log is empty, docker too': (
         "gpu-fell-off-bus",
         "loses",
     ),
 }
 SOUND = (
+    "usermod: group 'render' does not exist",
+    "Docker images run with nvidia-container-toolkit are missing the /etc/vulkan/icd.d/nvidia_icd.json file",
+    "The container toolkit is missing the docs, and nothing else",
+    "The riser is fine, the card is seen at x16",
     "I told pip to install torch into /home/me/.local and it works",
     "Both torch and torchvision live in /usr/lib/python3/dist-packages",
     'File "/home/u/scaffold/torch/lib/python3.10/site-packages/torch/nn/modules/module.py", line 1501',
