@@ -22,6 +22,12 @@ ELSEWHERE = {OWN_TESTS: ".ci/run"}  # blocks that are not run here, and the file
 ENVIRONMENT = re.compile(r"(?<!\S)(/opt/gpustack|\.venv)(?=[/ ]|$)")  # as each document calls it
 LEFT_OUT = shutil.ignore_patterns(".[!m]*", "evidence", "tests", "benchmarks")  # not .made: the cache for fast reading
 FINE = (0, 1)  # 1: the command did its work and found something
+# Ours; what it makes has our pip, for which requirements are met: .ci/run downloads and installs them.
+PYTHON = """#!/bin/sh
+[ "$2" = venv ] || exec {python} "$@"
+{python} "$@" --without-pip && cd "$3" && echo {packages} >"$(echo lib/python*/site-packages)/met.pth" &&
+    printf '#!/bin/sh\\nexec "%s/bin/python" -m pip "$@"\\n' "$PWD" >bin/pip && chmod +x bin/pip
+"""
 
 
 def blocks(document: str) -> list[str]:
@@ -51,12 +57,12 @@ def test_the_commands_of_each_document_do_their_work(tmp_path: Path) -> None:
     shutil.copytree(REPO, checkout, ignore=LEFT_OUT)
     folder.mkdir()
     python = folder / "python3"  # a link would lose the packages of our environment
-    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', "utf-8")
+    python.write_text(PYTHON.format(python=shlex.quote(sys.executable), packages=Path(pytest.__file__).parents[1]))
     python.chmod(0o755)
     for name in ("opt", "etc/slurm", "etc/systemd/system", "var/lib"):
         (root / name).mkdir(parents=True)
     kept = {name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "UV_", "SSL_", "HTTP"))}
-    kept["PIP_NO_COMPILE"] = "1"  # what is imported is compiled then
+    kept |= {"PIP_NO_COMPILE": "1", "PIP_NO_BUILD_ISOLATION": "0"}  # compiled when imported, built with our hatchling
     environ = {**kept, "PATH": f"{folder}:{checkout}/.venv/bin:/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
     did: set[str] = set()
     for document in DOCUMENTS:
