@@ -143,7 +143,7 @@ def children(item: pytest.Item) -> Iterator[None]:
     test = item.nodeid.partition("[")[0]
     _cases[test] += 1
     drawn = item.get_closest_marker("hypothesis") is not None or item.name.startswith("test_any_")
-    even_so = test.startswith(EVEN_SO)
+    even_so = test.startswith(EVEN_SO) and _cases[test] <= ENOUGH
     item.stash[COUNTED] = even_so or not (drawn or _cases[test] > ENOUGH or test.startswith(WHOLE))
     counted = item.stash[COUNTED] and test.startswith(WITH_CHILDREN) and not test.startswith(WITHOUT)
     config = None if even_so or counted else os.environ.pop(CHILDREN, None)

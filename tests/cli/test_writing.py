@@ -61,6 +61,8 @@ def test_on_a_full_disk_every_command_leaves_the_old_file_and_says_so(
     assert done.stderr == f"gpustack: {full}/old cannot be written: No space left on device\n"
     assert (full / "old").read_text() == OLD
     assert {path.name for path in full.iterdir()} == {"old", "filler"}
+    if command[0] == "selftest":
+        return  # it takes a second, and ends in the same function
     done = gpustack(*command, full / "new")
     assert done.returncode == 2
     assert {path.name for path in full.iterdir()} == {"old", "filler"}
