@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 # A look-behind; a space, possibly repeated; a set of characters or a single one, repeated without a limit.
 _PARTS = re.compile(
@@ -63,6 +63,7 @@ QUOTES = "[\\\\'\"`\u2018\u2019\u201c\u201d]"  # of any style, also escaped or l
 NEAR = 80  # letters that {...} may be between other words
 _SPACED = re.compile(r" ?[:=] | [:=] ?")  # where programs' versions differ in spaces
 _PLACES = re.compile(rf"\{{(\.\.\.|(\w+)(?::([^{{}}]+))?|:([^{{}}]+))\}}|{QUOTES}{{1,2}}")
+_BREAKS = re.compile(rf"\{{(?:\.\.\.|\w*:[^{{}}]+|\w+)\}}|{QUOTES}+|{_SPACED.pattern}")  # no word goes beyond
 
 
 @cache
@@ -111,11 +112,13 @@ def _escaped(text: str) -> str:
 
 def words(texts: Sequence[str]) -> tuple[str, ...]:
     """Return what to search for first: the longest two neighbouring words of each text, in lower case."""
-    return tuple(dict.fromkeys(max(_pairs(text.lower()), key=len, default="") for text in texts))
+    return tuple(dict.fromkeys(_telling(text.lower()) for text in texts))
 
 
-def _pairs(text: str) -> Iterator[str]:
-    for literal in (part for part in _SPACED.sub("\n", _PLACES.sub("\n", text)).split("\n") if part.isascii()):
-        single = literal.split()
-        yield from (f"{one} {other}" for one, other in pairwise(single))
-        yield from single
+def _telling(text: str) -> str:
+    best = ""
+    for literal in _BREAKS.split(text):
+        if len(literal) > len(best) and literal.isascii():
+            single = literal.split()
+            best = max(best, *single, *(f"{one} {other}" for one, other in pairwise(single)), "", key=len)
+    return best
