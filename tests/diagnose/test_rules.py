@@ -47,7 +47,7 @@ from tests.build import (
 )
 from tests.diagnose.faults import FAULTS
 from tests.diagnose.machines import facts as of_json
-from tests.diagnose.machines import recorded as fault_free
+from tests.diagnose.machines import of
 from tests.recorded import facts_of
 from tests.wide import sample, wide
 from tools import cases
@@ -207,7 +207,7 @@ SAID = (
 def planted() -> Iterator[Facts]:
     """Yield a machine with each health fault."""
     for fault in FAULTS:
-        said = fault_free()
+        said = of(fault.maker, 2)
         fault.plant(said, 1)
         yield of_json(said)
 
