@@ -28,6 +28,17 @@ COMPLAINTS = (
     *("gpu-complaint", "crash-said"),
 )
 SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory")
+# In a few words with these someone speaks of a GPU at work: of what a training comes to, of how much of it is used.
+GPU_WORDS = frozenset({"gpu", "gpus"})
+WORK_WORDS = frozenset(
+    (
+        *("train", "trains", "trained", "training", "epoch", "epochs", "loss", "nan", "converge", "iteration", "batch"),
+        *("inference", "tokens", "util", "utilization", "gpu-util"),
+    )
+)
+FEW_WORDS = (
+    100  # in longer texts the words of a fault are outnumbered: of 23 such faulty machines none was taken for well
+)
 SURE, SURER = 0.9, 0.995  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
@@ -69,7 +80,7 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     shown at work in words, nothing that is known of faults being in them, it is.
     """
     complains = heard(facts, *COMPLAINTS) and not heard(facts, AT_WORK)
-    shown = heard(facts, *SHOWN)
+    shown = heard(facts, *SHOWN) or _spoken_of_at_work(facts)
     if facts.taken or not ((status is Health.HEALTHY and complains) or (status is Health.UNKNOWN and shown)):
         return status
     calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
@@ -77,6 +88,12 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
         return status if calm >= SURER else Health.UNKNOWN
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
     return Health.HEALTHY if calm >= SURE and not complains and not heard(facts, *faults) else status
+
+
+def _spoken_of_at_work(facts: Facts) -> bool:
+    words = frozenset(facts.words)
+    here = words & GPU_WORDS or _present(facts.find("gpu"))
+    return bool(here and words & WORK_WORDS) and len(words) <= FEW_WORDS
 
 
 def _told(noted: str, findings: Collection[Finding]) -> bool:
@@ -89,20 +106,24 @@ def likely(
 ) -> Iterator[Candidate]:
     """Yield the likely causes of what was seen, the likeliest first, without those that are known.
 
-    What explains a program's message and is no fault of the machine (``noted``) goes before what only may be.
+    What explains a program's message and is no fault of the machine (``noted``) goes before what only may be, and so
+    does what a message leads to by its row.
     """
     if not recognised(facts):
         return
     held, seen = index(matrix), features(facts)
     ranked = [one for one in held.rank(seen) if one.cause != NOTHING_WRONG and possible(one.cause, facts)]
     least = LEAST * sum(one.weight for one in ranked)
+    led = {cause: said for cause, said in _led(seen, matrix).items() if cause not in known and possible(cause, facts)}
     others = [one for one in ranked if one.because and one.cause not in known]
-    others.sort(key=lambda one: one.cause not in noted)
-    for one in (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least)):
+    weights = [one.weight for one in others]
+    others.sort(key=lambda one: (one.cause not in noted, one.cause not in led))
+    ordered = [*zip(others, weights, strict=True)]
+    for one, weight in (*ordered[:ALWAYS], *(pair for pair in ordered[ALWAYS:MOST] if pair[1] >= least)):
         yield Candidate(
             id=one.cause,
             title=title(one.cause),
-            weight=floor(one.weight * FINE) / FINE,
+            weight=floor(weight * FINE) / FINE,
             because=tuple(_reasons(one, seen)),
             similar=tuple(
                 Similar(source=source, cause=one.cause) for source in held.similar(one.cause, seen, MOST_SIMILAR)
@@ -110,18 +131,21 @@ def likely(
             decide=decide(one.cause),
         )
     if not others:
-        yield from _meant(facts, matrix, seen, known)
+        yield from _meant(led)
 
 
-def _meant(
-    facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None], known: Collection[str]
-) -> Iterator[Candidate]:
-    """Yield what the messages mostly lead to, by their rows, where no recorded machine speaks for any cause."""
+def _led(seen: Mapping[str, Because | None], matrix: Matrix) -> dict[str, dict[str, Because]]:
+    """Return what the messages mostly lead to, by their rows, with those messages by kind."""
     led: dict[str, dict[str, Because]] = {}
     for row in patterns(matrix):
         said = seen.get(f"{MESSAGE}:{row.kind}")
-        if said and row.finding and row.finding not in {*known, OWN_FAULT} and possible(row.finding, facts):
+        if said and row.finding and row.finding != OWN_FAULT:
             led.setdefault(row.finding, {})[row.kind] = said
+    return led
+
+
+def _meant(led: Mapping[str, Mapping[str, Because]]) -> Iterator[Candidate]:
+    """Yield what the messages lead to, where no recorded machine speaks for any cause."""
     for cause, grounds in islice(led.items(), ALWAYS):
         weight = floor(FINE / (len(led) + 1)) / FINE
         because = tuple(grounds.values())[:MOST_REASONS]
