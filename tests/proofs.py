@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpustack import assets
-from gpustack.diagnose import another_environment, engine, rulebook
-from gpustack.model.plain import plain
+from gpustack.diagnose import another_environment, engine, rule
+from gpustack.model.writing import plain
 from gpustack.selftest import PROOFS
 from tests.told import REPO
 
@@ -65,7 +65,7 @@ def pytest_configure() -> None:
 
 def pytest_sessionfinish() -> None:
     path = assets.SCHEMAS.parent / PROOFS
-    old = {name: held for name, held in json.loads(path.read_text("utf-8")).items() if name in rulebook.ids()}
+    old = {name: held for name, held in json.loads(path.read_text("utf-8")).items() if name in rule.ids()}
     new = {name: kept(json.loads(text)) for name, text in SMALLEST.items()}
     rows = {
         name: min((one for one in (new.get(name), old.get(name)) if one), key=size) for name in sorted({*old, *new})

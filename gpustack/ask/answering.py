@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.ask.given import apply, is_given, newest, put, where
-from gpustack.ask.installed import install
+from gpustack.ask.ground import not_taken, suited, weighed
 from gpustack.ask.plan import alternatives, as_it_is
 from gpustack.ask.search import Search
-from gpustack.ask.subjects import parse, resolve
-from gpustack.ask.weighing import not_taken, suited, weighed
+from gpustack.ask.subjects import install, parse, resolve
 from gpustack.ask.why import judge
 from gpustack.ask.words import understood
 from gpustack.diagnose.machine.completing import complete

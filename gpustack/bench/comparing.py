@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from gpustack.bench.case import interval
 from gpustack.errors import InputError
-from gpustack.model import plain
+from gpustack.model import writing
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.difference import Change, Comparison, Outcome
 from gpustack.model.reading import made
@@ -40,7 +40,7 @@ def read(path: Path) -> BenchReport:
     Unknown keys are ignored, and keys that an older gpustack did not write have their defaults.
     """
     try:
-        said = json.loads(plain.json_text(path))
+        said = json.loads(writing.json_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a gpustack bench report: it is not JSON") from error
     schema = said.get("schema") if isinstance(said, dict) else None

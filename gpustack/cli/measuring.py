@@ -63,11 +63,10 @@ def compared(report: BenchReport, asked: Wanted) -> BenchReport:
 
 def kept(report: BenchReport, asked: Wanted) -> None:
     """Save the report and draw it; raises OutputError if writing fails."""
-    from gpustack.model import plain
     from gpustack.report import plot as drawing
 
     if asked.save:
-        writing.write(asked.save, plain.render(report))
+        writing.write(asked.save, writing.render(report))
     if asked.plot:
         writing.write(asked.plot, drawing.picture(report, drawing.kind(asked.plot.name) or ".svg"))
 

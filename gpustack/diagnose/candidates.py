@@ -8,7 +8,7 @@ from itertools import islice
 from math import floor
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.diagnose.deciding import decide
 from gpustack.diagnose.machine.messages import MESSAGE, heard
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
@@ -36,9 +36,7 @@ WORK_WORDS = frozenset(
         *("inference", "tokens", "util", "utilization", "gpu-util"),
     )
 )
-FEW_WORDS = (
-    100  # in longer texts the words of a fault are outnumbered: of 23 such faulty machines none was taken for well
-)
+FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
 SURE, SURER = 0.9, 0.995  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
@@ -107,19 +105,19 @@ def likely(
     """Yield the likely causes of what was seen, the likeliest first, without those that are known.
 
     What explains a program's message and is no fault of the machine (``noted``) goes before what only may be, and so
-    does what a message leads to by its row.
+    does what a message mostly leads to by its row (docs/decisions/0012 says how much that gains).
     """
     if not recognised(facts):
         return
     held, seen = index(matrix), features(facts)
     ranked = [one for one in held.rank(seen) if one.cause != NOTHING_WRONG and possible(one.cause, facts)]
     least = LEAST * sum(one.weight for one in ranked)
-    led = {cause: said for cause, said in _led(seen, matrix).items() if cause not in known and possible(cause, facts)}
     others = [one for one in ranked if one.because and one.cause not in known]
-    weights = [one.weight for one in others]
-    others.sort(key=lambda one: (one.cause not in noted, one.cause not in led))
-    ordered = [*zip(others, weights, strict=True)]
-    for one, weight in (*ordered[:ALWAYS], *(pair for pair in ordered[ALWAYS:MOST] if pair[1] >= least)):
+    named = _led(facts, matrix, seen)
+    others.sort(key=lambda one: (one.cause not in noted, one.cause not in named))
+    shown = (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least))
+    weights = sorted((one.weight for one in shown), reverse=True)  # what was moved to the front is as likely as others
+    for one, weight in zip(shown, weights, strict=True):
         yield Candidate(
             id=one.cause,
             title=title(one.cause),
@@ -131,25 +129,28 @@ def likely(
             decide=decide(one.cause),
         )
     if not others:
-        yield from _meant(led)
+        yield from _meant(facts, matrix, seen, known)
 
 
-def _led(seen: Mapping[str, Because | None], matrix: Matrix) -> dict[str, dict[str, Because]]:
-    """Return what the messages mostly lead to, by their rows, with those messages by kind."""
-    led: dict[str, dict[str, Because]] = {}
-    for row in patterns(matrix):
-        said = seen.get(f"{MESSAGE}:{row.kind}")
-        if said and row.finding and row.finding != OWN_FAULT:
-            led.setdefault(row.finding, {})[row.kind] = said
-    return led
-
-
-def _meant(led: Mapping[str, Mapping[str, Because]]) -> Iterator[Candidate]:
-    """Yield what the messages lead to, where no recorded machine speaks for any cause."""
+def _meant(
+    facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None], known: Collection[str]
+) -> Iterator[Candidate]:
+    """Yield what the messages mostly lead to, by their rows, where no recorded machine speaks for any cause."""
+    led = {cause: grounds for cause, grounds in _led(facts, matrix, seen).items() if cause not in known}
     for cause, grounds in islice(led.items(), ALWAYS):
         weight = floor(FINE / (len(led) + 1)) / FINE
         because = tuple(grounds.values())[:MOST_REASONS]
         yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=decide(cause))
+
+
+def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Mapping[str, Mapping[str, Because]]:
+    """Return the findings that the messages mostly lead to, by their rows, each with these messages by kind."""
+    led: dict[str, dict[str, Because]] = {}
+    for row in patterns(matrix):
+        said = seen.get(f"{MESSAGE}:{row.kind}")
+        if said and row.finding and row.finding != OWN_FAULT and possible(row.finding, facts):
+            led.setdefault(row.finding, {})[row.kind] = said
+    return led
 
 
 def recognised(facts: Facts) -> bool:
@@ -159,7 +160,7 @@ def recognised(facts: Facts) -> bool:
 
 def title(cause: str) -> str:
     """Return what a finding says, in a sentence without its end."""
-    said = rulebook.explain(cause) or cause
+    said = rule.explain(cause) or cause
     return " ".join(said.partition("\n\n")[0].split()).rstrip(".")
 
 

@@ -17,8 +17,7 @@ from gpustack.diagnose.machine.values import flag
 from gpustack.diagnose.machine.views import alone, each, inside, whole
 from gpustack.diagnose.requirements import broken
 from gpustack.diagnose.requirements.versions import IN_WORDS, draw, in_words
-from gpustack.diagnose.rule import Rule
-from gpustack.diagnose.rulebook import asked
+from gpustack.diagnose.rule import Rule, asked
 from gpustack.model.facts import AT_WORK, OTHER_CHECKS, Layer, Status, Unseen
 from gpustack.model.report import Confidence, EnvironmentVerdict, Health, Kept, Purpose, Report, Severity, Tool, Verdict
 

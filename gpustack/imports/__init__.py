@@ -15,7 +15,7 @@ from gpustack.errors import InputError
 from gpustack.imports import deadline
 from gpustack.imports.deadline import LATE, OutOfTime, halfway, unread, within
 from gpustack.model.facts import Facts, Host, Unseen
-from gpustack.model.plain import MOST_BYTES
+from gpustack.model.writing import MOST_BYTES
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix

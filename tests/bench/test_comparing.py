@@ -15,7 +15,7 @@ from gpustack.bench.comparing import Older, compare, load, regressed
 from gpustack.errors import InputError
 from gpustack.model.bench import BenchReport, Mark, Power, Result, Telemetry
 from gpustack.model.difference import Comparison, Outcome
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from tests.report import measurements
 
 

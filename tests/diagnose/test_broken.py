@@ -12,7 +12,7 @@ import pytest
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.requirements import broken
 from gpustack.diagnose.requirements.records import by_id, pairs, spoken, texts
-from gpustack.diagnose.rulebook import ids
+from gpustack.diagnose.rule import ids
 from gpustack.model.report import Contract, Finding, Kept, Purpose, Report, Severity
 from tests import drawn
 from tests.build import (

@@ -35,7 +35,7 @@ LOOKS = 1000 if WIDE else 4  # of the pumps that take long, how many of the slow
 PARTS = 8 if WIDE else 1  # the expressions are divided among this many tests, which run in parallel
 MEASURED = Path(__file__).with_name("measured.txt")
 # What is tried on names of at most 200 letters, or on examples of ours; test_redaction_forms.py has the forms.
-SHORT = frozenset({"gpustack.redaction.tokens", "gpustack/redaction/form.py"})
+SHORT = frozenset({"gpustack.redaction.form", "gpustack/redaction/form.py"})
 
 
 @cache

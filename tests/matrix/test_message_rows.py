@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gpustack.diagnose.rulebook import explain
+from gpustack.diagnose.rule import explain
 from gpustack.matrix.facts import EACH, schema
 from gpustack.matrix.subjects.messages import GROUP, STATUS, Implied, Pattern, patterns
 from gpustack.matrix.subjects.ranges import SPELLED

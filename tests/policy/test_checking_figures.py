@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from gpustack.bench.comparing import read as read_bench
 from gpustack.model.bench import Mark
-from gpustack.model.plain import render
 from gpustack.model.report import Health, Report
+from gpustack.model.writing import render
 from gpustack.policy import Written, read
 from gpustack.policy.checking import Unmeasured, asks_of_each_link, check, unmeasurable
 from gpustack.policy.generate import draft

@@ -30,6 +30,8 @@ FOLLOWS = {
 TOGETHER = 120.0  # seconds between related events
 RESTARTED = 1.0  # a larger step back than between lines of two processors: a new start
 ASKED = re.compile(r"to (?:0x[0-9a-fA-F]{1,8} )?\(([^)]{1,60})\)")
+# Source: NVIDIA/open-gpu-kernel-modules 595.45.04: src/nvidia/src/kernel/gpu/rc/kernel_rc.c
+BEFORE = re.compile(r" caused by previous Xid (\d{1,4})\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,14 @@ def chains(facts: Facts) -> list[Chain]:
     for one in _this_start(_logged(facts)):
         pci, code = text(one, "pci"), number(one, "code")
         if pci is None or code is None or code == SUMMARY:
+            continue
+        cause = BEFORE.search(text(one, "text") or "")
+        if cause and not any(chain.pci == pci and int(cause[1]) in chain.codes for chain in found):
+            found.append(
+                Chain(pci, int(cause[1]), [{"pci": pci, "code": int(cause[1]), "text": f"named by Xid {code}"}])
+            )
+        if cause:
+            next(chain for chain in found if chain.pci == pci and int(cause[1]) in chain.codes).said.append(one)
             continue
         before = next((chain for chain in reversed(found) if chain.pci == pci and _follows(one, code, chain)), None)
         if before:

@@ -98,7 +98,7 @@ def packages(component: str, copy: Instance, matrix: Matrix) -> tuple[str, ...]:
     major = number(copy.facts, "cuda_major")  # of a library that was named as its wheel
     usual = PACKAGES.get(component, f"nvidia-{component}-cu{major}" if major else component)
     name = text(copy.facts, "distribution") or usual
-    known = name in PACKAGES.values() or generated.has(matrix, name)
+    known = name in PACKAGES.values() or (generated.has(matrix, name) and name != "cuda-toolkit")  # often no wheel
     plugin = re.fullmatch(r"cuda(\d\d)", copy.build or "") if component == "jax" else None
     return tuple(filter(None, (name if known else None, f"jax-cuda{plugin[1]}-plugin" if plugin else None)))
 

@@ -44,7 +44,9 @@ MACHINES: Mapping[str, Mapping[str, str]] = {
 }
 
 
-PURE = frozenset({"jax"})  # no code of its own: its other distributions have it, for certain Pythons and GPUs
+# No code of their own: other distributions have it, for certain Pythons and GPUs. CUDA's toolkit is mostly installed
+# without pip, and numbered as its nvcc is.
+PURE = frozenset({"jax", "cuda-toolkit"})
 # Libraries also built as packages other than wheels: their first three numbers identify the release.
 BY_RELEASE = frozenset({*DISTRIBUTIONS["cudnn"], *DISTRIBUTIONS["nccl"], *DISTRIBUTIONS["cublas"], "tensorrt"})
 
@@ -225,7 +227,8 @@ def named(matrix: Matrix, component: str, version: str) -> Iterator[Release]:
 def missing(matrix: Matrix, component: str, version: str) -> bool:
     """Return whether a component's tables begin before a release but lack it, as they lack every pre-release."""
     wanted = version_of(version)
-    there = [one for name in DISTRIBUTIONS.get(component, (component,)) if (one := releases(matrix, name))]
+    coded = (name for name in DISTRIBUTIONS.get(component, (component,)) if name not in PURE)
+    there = [one for name in coded if (one := releases(matrix, name))]
     if wanted is None or any(of_component(matrix, component, version)):
         return False
     return any(wanted.is_prerelease or ((first := version_of(one[0].version)) and first < wanted) for one in there)
