@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gpustack.diagnose import rule
-from gpustack.diagnose.candidates import candidates, features, possible
+from gpustack.diagnose.candidates import candidates, features, likely, possible
 from gpustack.diagnose.deciding import ANY, decide
 from gpustack.diagnose.engine import judge
 from gpustack.imports import load_texts
@@ -197,3 +197,16 @@ def test_a_recorded_machine_is_most_like_itself() -> None:
 def test_no_finding_comes_from_words_alone() -> None:
     report = reported(HEADERS)
     assert [one for one in report.findings if one.severity in {Severity.ERROR, Severity.WARNING}] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("nvidia-container-cli: command not found", "container-toolkit-missing"),
+        ("ld: cannot find ./nvidia/nv-kernel.o", "dkms-build-failed"),
+    ],
+)
+def test_what_a_message_itself_leads_to_goes_before_what_others_had_who_saw_it(line: str, cause: str) -> None:
+    candidates = [*likely(load_texts({"a paste": line.encode()}, MATRIX), MATRIX)]
+    assert candidates[0].id == cause
+    assert [one.weight for one in candidates] == sorted((one.weight for one in candidates), reverse=True)
