@@ -92,7 +92,7 @@ OTHERWISE = (
     "gcc-header-error",
     "nvcc-unknown-arch",
     "nvcc-missing",
-    NO_TOOLKIT,
+    *NO_TOOLKIT,
 )
 
 
