@@ -16,6 +16,7 @@ from gpustack.model.facts import Component, Facts, Host, Layer, Status
 from gpustack.redaction import MOST_LINE, redact
 from gpustack.redaction.form import FORMS, Form, shape
 from gpustack.redaction.tokens import find
+from tests.counting import each
 from tests.patience import in_time
 from tests.wide import WIDE, wide
 
@@ -91,7 +92,7 @@ def test_the_table_has_enough_and_each_row_has_both_sides() -> None:
     assert [of(*one) for one in EXAMPLES if not secrets(one[1])] == []
 
 
-@pytest.mark.parametrize(("form", "example"), EXAMPLES, ids=[of(*one) for one in EXAMPLES])
+@each(("form", "example"), EXAMPLES)
 def test_what_is_marked_in_an_example_vanishes_and_nothing_else(form: Form, example: str) -> None:
     clean = shown(bare(example))
     assert [secret for secret in secrets(example) if secret in clean] == []
@@ -103,7 +104,7 @@ def test_what_is_marked_in_an_example_vanishes_and_nothing_else(form: Form, exam
     assert shown(clean) == clean
 
 
-@pytest.mark.parametrize(("form", "stay"), STAYS, ids=[of(*one) for one in STAYS])
+@each(("form", "stay"), STAYS)
 def test_what_only_looks_alike_stays(form: Form, stay: str) -> None:
     assert shown(stay) == stay, form.name
 
@@ -113,8 +114,8 @@ def test_what_a_diagnosis_needs_stays(text: str) -> None:
     assert shown(text) == text
 
 
-@pytest.mark.parametrize("between", INVISIBLE, ids=ascii)
-@pytest.mark.parametrize(
+@each("between", INVISIBLE, ids=ascii)
+@each(
     "secret",
     ["hf_aBcDeFgHiJkLmNoPqRsTuVwXyZ012345", "alice.b@corp.example", "GPU-451607bd-f6e8-69f7-4b69-d39bbe37fccb"],
 )
