@@ -14,7 +14,7 @@ from benchmarks.costs import Ran, gpustack
 from gpustack import snapshots
 from gpustack.errors import InputError
 from gpustack.imports import own_reports
-from gpustack.model import plain
+from gpustack.model import writing
 
 REPO = Path(__file__).resolve().parent.parent
 HOST = REPO / "tests/hosts/healthy-h200.json"
@@ -146,8 +146,8 @@ def test_json_within_a_text_is_read_at_any_length_up_to_the_bound() -> None:
         f'"summary": "{"s" * 100_000}"}}}}]}} y'
     )
     with pytest.raises(InputError, match="origin: more than 2 million values"):
-        plain.measure("[" + "1," * 2_000_001 + "1]", "origin")
-    plain.measure("[" + "1," * 1_999_000 + "1]", "origin")
+        writing.measure("[" + "1," * 2_000_001 + "1]", "origin")
+    writing.measure("[" + "1," * 1_999_000 + "1]", "origin")
 
 
 @pytest.mark.parametrize(("size", "report"), [(100, ""), (10, '{"schema": "gpustack.report/1", "findings": []}\n')])

@@ -207,7 +207,7 @@ def _told(reported: Report | BenchReport, place: Place, how: How) -> Told:
     failing = next((order[: number + 1] for number, one in enumerate(order) if one.value == how.fail_on), order[:1])
     texts: dict[str, str] = {}
     if place.written == "sarif":
-        from gpustack.diagnose.rulebook import explain
+        from gpustack.diagnose.rule import explain
 
         ids = {one.id for one in every(reported)}
         texts = {id_: text for id_ in ids if (text := explain(id_))}

@@ -277,7 +277,7 @@ def test_ctrl_c_in_the_middle_leaves_the_old_file_alone(tmp_path: Path) -> None:
 
 def test_no_other_place_writes_files() -> None:
     """A private folder holds what children write and an unpacked fleet; the null device keeps nothing."""
-    apart = {"gpustack/model/writing.py", "gpustack/cli/__init__.py", "gpustack/fleet/tables.py"}
+    apart = {"gpustack/model/writing.py", "gpustack/cli/__init__.py", "gpustack/fleet/nodes.py"}
     apart |= set(map(str, _children()))
     for path in (REPO / "gpustack").rglob("*.py"):
         name = str(path.relative_to(REPO))

@@ -16,8 +16,7 @@ import pytest
 
 from gpustack.diagnose.evidence import OWN_INSTANCE
 from gpustack.diagnose.machine.completing import complete
-from gpustack.diagnose.rule import Rule
-from gpustack.diagnose.rulebook import explain, explained_by, ids, rules
+from gpustack.diagnose.rule import Rule, explain, explained_by, ids, rules
 from gpustack.diagnose.rules import FAMILIES
 from gpustack.imports import load
 from gpustack.matrix import Matrix
@@ -49,7 +48,7 @@ from tests.build import (
 from tests.counting import each
 from tests.diagnose.faults import FAULTS
 from tests.diagnose.machines import facts as of_json
-from tests.diagnose.machines import recorded as fault_free
+from tests.diagnose.machines import of
 from tests.recorded import facts_of
 from tests.wide import sample, wide
 from tools import cases
@@ -209,7 +208,7 @@ SAID = (
 def planted() -> Iterator[Facts]:
     """Yield a machine with each health fault."""
     for fault in FAULTS:
-        said = fault_free()
+        said = of(fault.maker, 2)
         fault.plant(said, 1)
         yield of_json(said)
 

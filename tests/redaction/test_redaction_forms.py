@@ -14,8 +14,7 @@ import pytest
 
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
 from gpustack.redaction import MOST_LINE, redact
-from gpustack.redaction.form import FORMS, Form, shape
-from gpustack.redaction.tokens import find
+from gpustack.redaction.form import FORMS, Form, find, shape
 from tests.counting import each
 from tests.patience import in_time
 from tests.wide import WIDE, wide
