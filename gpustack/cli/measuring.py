@@ -224,7 +224,6 @@ def stress(
     from gpustack.bench import Ticker
     from gpustack.bench import stress as burn
 
-    options.writable(output)
     report = burn(
         seconds,
         gpus=gpus or None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.machine.events import MESSAGE, heard
+from gpustack.diagnose.machine.values import number, told
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
 from gpustack.matrix.subjects.messages import patterns
@@ -77,7 +78,8 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     if status is Health.HEALTHY:
         return status if calm >= SURER else Health.UNKNOWN
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    return Health.HEALTHY if calm >= SURE and not complains and not heard(facts, *faults) else status
+    works = calm >= SURE or number(told(facts, "nvml"), "code") == 0  # as where nvidia-smi printed its first line
+    return Health.HEALTHY if works and not complains and not heard(facts, *faults) else status
 
 
 def _told(noted: str, findings: Collection[Finding]) -> bool:

@@ -172,7 +172,7 @@ def _withheld(facts: Facts) -> Finding:
 
 
 MISMATCH = 18
-SAID = ("nvml-mismatch", "api-mismatch", "tf-driver-mismatch")
+SAID = ("nvml-mismatch", "api-mismatch", "tf-driver-mismatch", "modules-apart")
 NAMES = ("driver", "driver2", "package", "told", "smi", "plain", "shown")
 RELOAD = (sh("sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia"), sh("sudo modprobe nvidia"))
 

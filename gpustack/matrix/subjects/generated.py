@@ -36,6 +36,7 @@ DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "nccl": ("nvidia-nccl-cu12", "nvidia-nccl-cu13"),
     "cublas": ("nvidia-cublas-cu12", "nvidia-cublas"),
     "cupy": ("cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x"),
+    "llama.cpp": ("llama-cpp-python",),
 }
 MACHINES: Mapping[str, Mapping[str, str]] = {
     "linux-x86_64": {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64"},
