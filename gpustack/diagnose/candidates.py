@@ -8,14 +8,14 @@ from itertools import islice
 from math import floor
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import rule
-from gpustack.diagnose.deciding import decide
+from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.machine.events import MESSAGE, heard
 from gpustack.diagnose.machine.values import number, told
+from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import AT_WORK, Status, Strength
-from gpustack.model.report import Because, Candidate, Confidence, Health, Severity, Similar
+from gpustack.model.report import Because, Candidate, Confidence, Decide, Health, Severity, Similar
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -51,14 +51,7 @@ MOST_CODE = 10_000
 VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"}
 ELSEWHERE = ("wsl-", "tf-no-native-windows-")  # causes of Windows
 OF_LINUX = (
-    "dkms-",
-    "nouveau-",
-    "nova-",
-    "secure-boot-",
-    "nvidia-uvm-",
-    "uvm-",
-    "docker-snap",
-    "user-not-in-",
+    *("dkms-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
     "libcuda-so-",
 )
 
@@ -128,7 +121,7 @@ def likely(
             similar=tuple(
                 Similar(source=source, cause=one.cause) for source in held.similar(one.cause, seen, MOST_SIMILAR)
             ),
-            decide=decide(one.cause),
+            decide=_decide(one.cause),
         )
     if not others:
         yield from _meant(facts, matrix, seen, known)
@@ -142,7 +135,7 @@ def _meant(
     for cause, grounds in islice(led.items(), ALWAYS):
         weight = floor(FINE / (len(led) + 1)) / FINE
         because = tuple(grounds.values())[:MOST_REASONS]
-        yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=decide(cause))
+        yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=_decide(cause))
 
 
 def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Mapping[str, Mapping[str, Because]]:
@@ -221,3 +214,8 @@ GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "inte
 
 def _present(one: Component | None) -> bool:
     return one is not None and one.status is Status.PRESENT
+
+
+def _decide(cause: str) -> Decide:
+    otherwise = Decide(text="Run gpustack on the machine itself.", commands=(fixes.DOCTOR_DEEP,))
+    return decisions().get(cause, otherwise)

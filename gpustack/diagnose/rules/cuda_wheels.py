@@ -14,9 +14,9 @@ from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.extensions import (
     FRAMEWORKS,
-    MODULES,
     SERVING,
     Extension,
+    bringing,
     listed,
     of_file,
     of_name,
@@ -138,7 +138,7 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
 def _imported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return the wheel whose import does not find a library that torch, which it loads first, would have brought."""
     for one in holding(facts, "extension-import", "module", "soname"):
-        name = next((name for start, name in MODULES if one.values["module"].lower().startswith(start)), None)
+        name = bringing(one.values["module"])
         found = next((found for found in _sought(facts, matrix) if found.soname == one.values["soname"]), None)
         if name and found and not _same_major(found, facts):
             yield _unfit(of_name(name, facts, matrix), found, one, facts, matrix)
