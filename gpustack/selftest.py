@@ -14,7 +14,7 @@ from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
 from gpustack.collect.workers import Task, ask
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.rulebook import ids
+from gpustack.diagnose.rule import ids
 from gpustack.errors import BrokenError, InputError
 from gpustack.model.facts import Status
 from gpustack.model.matrix_answer import Part, Proof, SelfTest

@@ -18,7 +18,7 @@ from gpustack.diagnose.change_sets import change_set, place, with_torch
 from gpustack.diagnose.machine.frameworks import embedded
 from gpustack.diagnose.machine.inventory import driver_release, on_windows
 from gpustack.diagnose.machine.values import text, told, version
-from gpustack.matrix.subjects import amd_intel, serving, torch
+from gpustack.matrix.subjects import amd_intel, generated, serving, torch
 from gpustack.matrix.subjects.ranges import VersionRange, minor, version_of
 from gpustack.model.command import ADDRESS, DOTTED, requirement, sh, step
 from gpustack.model.matrix_answer import Alternative, Change, Compatibility
@@ -135,20 +135,29 @@ def _rows(search: Search) -> list[Candidate]:
 def _by_distance(search: Search) -> list[Candidate]:
     rows, version = _rows(search), search.at.subject.version or ""
     here = version_of(version)
-    others = [one for one in rows if version_of(one.version) != here]
+    ended = _lasting(search) is not search.subject
+    others = [one for one in rows if ended or version_of(one.version) != here]
     if search.subject.component == "nvidia-driver":
         others = [one for one in others if commands.is_supported(one.version, search.facts, search.matrix)]
     if not search.subject.exact or here is None:
         return others[::-1]
-    newer = [one for one in others if (found := version_of(one.version)) and found > here]
+    newer = [one for one in others if (found := version_of(one.version)) and found >= here]
     older = [one for one in others if one not in newer][::-1]
     pairs = [(place, 0, one) for place, one in enumerate(newer)] + [(place, 1, one) for place, one in enumerate(older)]
     return [one for _, _, one in sorted(pairs, key=lambda pair: pair[:2])]
 
 
+def _lasting(search: Search) -> Subject:
+    """Return the subject; of a distribution that was given up for another, that one."""
+    subject = search.subject
+    gone = generated.unserved(search.matrix, subject.name, search.at.subject.version or "")
+    main = generated.DISTRIBUTIONS.get(subject.component, (subject.component,))[0]
+    return replace(subject, name=main) if gone and gone.stops else subject
+
+
 def _release(search: Search, one: Candidate) -> Judged | None:
     """Return the answer for another release, in the build that an install picks or else the best of its others."""
-    subject = replace(search.subject, version=one.version)
+    subject = replace(_lasting(search), version=one.version)
     if subject.component == "pytorch":
         usual = torch.default_build(search.matrix, one.version)
         subject = replace(subject, tag=usual.tag if usual else None)

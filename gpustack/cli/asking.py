@@ -68,8 +68,8 @@ def show(
     verbose: Verbose = False,
 ) -> None:
     """Show what the matrix states about a component, newest first; --all shows every row, -v its source."""
-    from gpustack.ask.showing import brief
-    from gpustack.ask.showing import show as tables
+    from gpustack.ask.answering import brief
+    from gpustack.ask.answering import show as tables
     from gpustack.matrix import Matrix
 
     found = tables(subject, Matrix())

@@ -8,9 +8,10 @@ from itertools import islice
 from math import floor
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.diagnose.deciding import decide
-from gpustack.diagnose.machine.messages import MESSAGE, heard
+from gpustack.diagnose.machine.events import MESSAGE, heard
+from gpustack.diagnose.machine.values import number, told
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import AT_WORK, Status, Strength
@@ -30,6 +31,7 @@ COMPLAINTS = (
 SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory")
 SURE, SURER = 0.9, 0.995  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
+GUESS = 0.1  # of all weight: what the likeliest has where recorded machines speak for nothing in particular
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 MOST_REASONS, MOST_SIMILAR, MOST_WORDS = 4, 3, 6
 FINE = 10_000  # weights have four digits
@@ -76,7 +78,8 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     if status is Health.HEALTHY:
         return status if calm >= SURER else Health.UNKNOWN
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    return Health.HEALTHY if calm >= SURE and not complains and not heard(facts, *faults) else status
+    works = calm >= SURE or number(told(facts, "nvml"), "code") == 0  # as where nvidia-smi printed its first line
+    return Health.HEALTHY if works and not complains and not heard(facts, *faults) else status
 
 
 def _told(noted: str, findings: Collection[Finding]) -> bool:
@@ -89,7 +92,8 @@ def likely(
 ) -> Iterator[Candidate]:
     """Yield the likely causes of what was seen, the likeliest first, without those that are known.
 
-    What explains a program's message and is no fault of the machine (``noted``) goes before what only may be.
+    What explains a program's message and is no fault of the machine (``noted``) goes before what only may be; and where
+    recorded machines speak for nothing in particular, what a message mostly leads to goes before the rest.
     """
     if not recognised(facts):
         return
@@ -97,12 +101,15 @@ def likely(
     ranked = [one for one in held.rank(seen) if one.cause != NOTHING_WRONG and possible(one.cause, facts)]
     least = LEAST * sum(one.weight for one in ranked)
     others = [one for one in ranked if one.because and one.cause not in known]
-    others.sort(key=lambda one: one.cause not in noted)
-    for one in (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least)):
+    named = _led(facts, matrix, seen) if ranked and ranked[0].weight < GUESS else {}
+    others.sort(key=lambda one: (one.cause not in noted, one.cause not in named))
+    shown = (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least))
+    weights = sorted((one.weight for one in shown), reverse=True)  # what was moved to the front is as likely as others
+    for one, weight in zip(shown, weights, strict=True):
         yield Candidate(
             id=one.cause,
             title=title(one.cause),
-            weight=floor(one.weight * FINE) / FINE,
+            weight=floor(weight * FINE) / FINE,
             because=tuple(_reasons(one, seen)),
             similar=tuple(
                 Similar(source=source, cause=one.cause) for source in held.similar(one.cause, seen, MOST_SIMILAR)
@@ -117,15 +124,21 @@ def _meant(
     facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None], known: Collection[str]
 ) -> Iterator[Candidate]:
     """Yield what the messages mostly lead to, by their rows, where no recorded machine speaks for any cause."""
-    led: dict[str, dict[str, Because]] = {}
-    for row in patterns(matrix):
-        said = seen.get(f"{MESSAGE}:{row.kind}")
-        if said and row.finding and row.finding not in {*known, OWN_FAULT} and possible(row.finding, facts):
-            led.setdefault(row.finding, {})[row.kind] = said
+    led = {cause: grounds for cause, grounds in _led(facts, matrix, seen).items() if cause not in known}
     for cause, grounds in islice(led.items(), ALWAYS):
         weight = floor(FINE / (len(led) + 1)) / FINE
         because = tuple(grounds.values())[:MOST_REASONS]
         yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=decide(cause))
+
+
+def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Mapping[str, Mapping[str, Because]]:
+    """Return the findings that the messages mostly lead to, by their rows, each with these messages by kind."""
+    led: dict[str, dict[str, Because]] = {}
+    for row in patterns(matrix):
+        said = seen.get(f"{MESSAGE}:{row.kind}")
+        if said and row.finding and row.finding != OWN_FAULT and possible(row.finding, facts):
+            led.setdefault(row.finding, {})[row.kind] = said
+    return led
 
 
 def recognised(facts: Facts) -> bool:
@@ -135,7 +148,7 @@ def recognised(facts: Facts) -> bool:
 
 def title(cause: str) -> str:
     """Return what a finding says, in a sentence without its end."""
-    said = rulebook.explain(cause) or cause
+    said = rule.explain(cause) or cause
     return " ".join(said.partition("\n\n")[0].split()).rstrip(".")
 
 

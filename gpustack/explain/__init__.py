@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.candidates import likely
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.machine.messages import MESSAGE
+from gpustack.diagnose.machine.events import MESSAGE
 from gpustack.explain import topics
 from gpustack.imports import messages
 from gpustack.imports.messages import mentioned

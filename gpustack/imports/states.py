@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 CLAUSE = re.compile(
     r"(?<=[.!?;])(?=\s|$)|,(?= )|: | (?:but|while|although|whereas|and then|so that|because|since|so) |\n"
 )
+SENTENCE = re.compile(r"(?<=[.!?]) ")
 PRINTED = re.compile(
     r"[{}<>|=]|::|^\s*(?:\[|\$|#|>|File \"|Traceback|at )|\b[A-Z]\w+(?:Error|Exception|Warning)\b|\bNVRM\b"
 )
 PLAIN = re.compile(r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}")  # options and variables
+# "The image is missing the headers": what is missing follows, and what comes before is there.
+LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|its|some|any)\b|[\x60'\"/])")
 NEAR, LONGEST, MOST_LINES = 60, 400, 300
 
 
@@ -31,10 +34,11 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     found: dict[str, Found] = {}
     lines = (line for line in text.split("\n") if 0 < len(line) <= LONGEST and not PRINTED.search(PLAIN.sub("", line)))
     for line, _ in zip(lines, range(MOST_LINES), strict=False):
-        for clause in filter(None, CLAUSE.split(line)):
-            for one in _meant(clause, matrix):
-                if one.message not in kinds and one.fits(line):
-                    found.setdefault(one.message, _found(one, line, origin, matrix))
+        for sentence in SENTENCE.split(line):
+            for clause in filter(None, CLAUSE.split(sentence)):
+                for one in _meant(clause, matrix):
+                    if one.message not in kinds and one.fits(sentence, line):
+                        found.setdefault(one.message, _found(one, line, origin, matrix))
     return tuple(found.values())
 
 
@@ -53,6 +57,7 @@ def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:
             and thing
             and state
             and max(thing.start(), state.start()) - min(thing.end(), state.end()) <= NEAR
+            and (thing.start() > state.start() or not LACKS.match(clause, state.start()))
         ):
             yield one
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from gpustack import cli
-from gpustack.ask.showing import brief, names, show
+from gpustack.ask.answering import brief, names, show
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import generated
 from gpustack.report.knowledge_text import render_csv, render_matrix

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.requirements import broken
+from gpustack.diagnose.requirements import versions
 from gpustack.diagnose.requirements.records import by_id, pairs, spoken, texts
-from gpustack.diagnose.rulebook import ids
+from gpustack.diagnose.rule import ids
 from gpustack.model.report import Contract, Finding, Kept, Purpose, Report, Severity
 from tests import drawn
 from tests.build import (
@@ -77,10 +77,10 @@ def test_without_its_guards_the_property_fails(monkeypatch: pytest.MonkeyPatch) 
     sick = refused()
     assert list(unpaired(report(sick))) == []
     with monkeypatch.context() as patch:
-        patch.setattr(broken, "findings", lambda *_: ())
+        patch.setattr(versions, "findings", lambda *_: ())
         assert [one.kind for one in unpaired(report(sick)) if isinstance(one, Contract)] == ["branch"]
     said = next(case for case in cases.every() if case.root_cause == "glibc-too-old")
-    monkeypatch.setattr(broken, "spoken", lambda *_: ())
+    monkeypatch.setattr(versions, "spoken", lambda *_: ())
     assert [one.id for one in unpaired(report(facts_of(said))) if isinstance(one, Finding)] == ["glibc-too-old"]
 
 
@@ -141,7 +141,7 @@ def test_a_title_names_what_is_wrong_in_plain_words(to: str, needs: str, found: 
     facts = healthy(seen("onnxruntime", {"version": "1.20.0", "distributions": {"onnxruntime-gpu": "1.20.0"}}))
     facts = merged(facts, seen("gpu", gpu("Tesla P4", "6.1")))
     contract = Contract(from_="onnxruntime", to=to, kind="x", needs=needs, found=found, status=Kept.BROKEN)
-    (made,) = broken.findings((contract,), (), facts, MATRIX, Purpose.ANY)
+    (made,) = versions.findings((contract,), (), facts, MATRIX, Purpose.ANY)
     assert made.title == f"onnxruntime-gpu 1.20.0 {title}"
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpustack.diagnose import requirements
 from gpustack.diagnose.requirements.records import by_id
-from gpustack.diagnose.rulebook import ids, required
+from gpustack.diagnose.rule import ids, required
 from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.codes import Number, xids
 from gpustack.model.facts import Call

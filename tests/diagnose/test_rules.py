@@ -16,8 +16,7 @@ import pytest
 
 from gpustack.diagnose.evidence import OWN_INSTANCE
 from gpustack.diagnose.machine.completing import complete
-from gpustack.diagnose.rule import Rule
-from gpustack.diagnose.rulebook import explain, explained_by, ids, rules
+from gpustack.diagnose.rule import Rule, explain, explained_by, ids, rules
 from gpustack.diagnose.rules import FAMILIES
 from gpustack.imports import load
 from gpustack.matrix import Matrix

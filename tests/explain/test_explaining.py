@@ -15,7 +15,7 @@ from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.terms import systems, terms
 from gpustack.model.facts import Layer
 from gpustack.model.matrix_answer import Explanation, Kind
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 
 MATRIX = Matrix()
 

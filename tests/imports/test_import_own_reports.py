@@ -14,7 +14,7 @@ from gpustack import snapshots
 from gpustack.diagnose.engine import judge
 from gpustack.errors import InputError
 from gpustack.imports import load
-from gpustack.model import plain
+from gpustack.model import writing
 from gpustack.report import for_github, monitoring, report_html, report_junit, report_markdown, text
 from tests.imports.reading import MATRIX, given, version
 
@@ -29,7 +29,7 @@ FORMS = {
     "wide text": lambda report: text.render(report, width=200, verbose=True),
     "plain text": lambda report: text.render(report, width=80, ascii=True),
     "coloured text": lambda report: text.render(report, width=80, colour=True),
-    "json": plain.render,
+    "json": writing.render,
     "markdown": report_markdown.render,
     "html": report_html.render,
     "sarif": for_github.render_sarif,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gpustack.diagnose.rulebook import explain
+from gpustack.diagnose.rule import explain
 from gpustack.imports.messages import clean, find
 from gpustack.matrix.facts import EACH, schema
 from gpustack.matrix.subjects.messages import GROUP, STATUS, Implied, Pattern, patterns, rows

@@ -7,7 +7,7 @@ import fnmatch
 import pytest
 
 from gpustack.bench import suite
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.diagnose.requirements.records import by_id
 from gpustack.explain import topics
 from gpustack.matrix import Matrix
@@ -130,10 +130,10 @@ def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
     """When this fails: a new rule needs a row among the ``places`` of compat-matrix/terms.toml."""
     for finding, record in by_id().items():
         place = place_of(MATRIX, finding)
-        assert finding in rulebook.rules() or (place is not None and place.layer is record.layer), finding
-    for finding, rule in rulebook.rules().items():
+        assert finding in rule.rules() or (place is not None and place.layer is record.layer), finding
+    for finding, held in rule.rules().items():
         place = place_of(MATRIX, finding)
-        assert place is None or place.layer is rule.layer, finding
+        assert place is None or place.layer is held.layer, finding
 
 
 def test_what_findings_are_about_is_known_and_each_occurs_once() -> None:

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.events import because_said, said
 from gpustack.diagnose.machine.frameworks import distributions, installed
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.linking import TORCH, soname_library, symbol_owner
-from gpustack.diagnose.machine.messages import because_said, said
 from gpustack.diagnose.machine.values import because_of, copies, text, texts
 from gpustack.matrix.subjects import serving, training
 from gpustack.matrix.subjects.ranges import is_version

@@ -11,6 +11,7 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.change_sets import FAMILY, fitting, place
 from gpustack.diagnose.fixes import TORCH_INDEX
 from gpustack.diagnose.installing import pinned
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.extensions import (
     FRAMEWORKS,
     MODULES,
@@ -33,7 +34,6 @@ from gpustack.diagnose.machine.frameworks import (
 )
 from gpustack.diagnose.machine.inventory import from_text, nvidia_here
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.packages import missing
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import text, version

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.events import faults
+from gpustack.diagnose.machine.events import because_said, faults, grounds, heard, said, value
 from gpustack.diagnose.machine.intel import INTEL_GPU, name_of
 from gpustack.diagnose.machine.inventory import (
     arch_on_bus,
@@ -18,7 +18,6 @@ from gpustack.diagnose.machine.inventory import (
     on_windows,
     ours,
 )
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
 from gpustack.diagnose.machine.naming import (
     architecture,
     branch_of,

@@ -231,9 +231,9 @@ class Meaning(Stated):
     only: str | None = None
     despite: str | None = None
 
-    def fits(self, line: str) -> bool:
-        """Return whether nothing in a line changes its meaning."""
-        other = self.unless and _ignoring_case(self.unless).search(line)
+    def fits(self, sentence: str, line: str) -> bool:
+        """Return whether nothing in a sentence changes its meaning, and its line contains what it needs."""
+        other = self.unless and _ignoring_case(self.unless).search(sentence)
         return not other and (self.only is None or bool(_ignoring_case(self.only).search(line)))
 
     def __str__(self) -> str:
