@@ -49,6 +49,8 @@ QUESTIONS = [
     (("cudf-cu12==26.10.2",), {"python": "3.10"}, FAILS, "cudf-cu12 26.10.2 needs Python 3.11 or newer (with the GIL)"),
     (("openvino==2026.4.1",), {"python": "3.9"}, FAILS, "needs Python 3.10"),
     (("ctranslate2==4.8.5",), {"python": "3.8"}, FAILS, "needs Python 3.9"),
+    # what METADATA requires once more for extras is said once
+    (("jax==0.10.1", "jaxlib==0.10.1"), {}, WORKS, "needs jaxlib <=0.10.1,>=0.10.1; given is"),
     # only source archives: pip compiles them
     (("llama-cpp-python==0.3.1",), {"python": "3.13"}, LIMITED, "llama-cpp-python 0.3.1 needs Python >=3.8"),
     (("llama-cpp-python",), {"python": "3.13", "gpu": "T4"}, LIMITED, "needs Python >=3.8"),

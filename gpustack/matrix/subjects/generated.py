@@ -300,4 +300,4 @@ def _joined(said: tuple[str, ...], name: str, platform: str, python: str, extra:
         requirement = _parsed(one)
         if requirement.name == name and (requirement.marker is None or requirement.marker.evaluate(dict(environment))):
             spans.append(str(requirement.specifier))
-    return ",".join(filter(None, spans)) if spans else None
+    return ",".join(dict.fromkeys(filter(None, spans))) if spans else None
