@@ -43,14 +43,7 @@ MOST_CODE = 10_000
 VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"}
 ELSEWHERE = ("wsl-", "tf-no-native-windows-")  # causes of Windows
 OF_LINUX = (
-    "dkms-",
-    "nouveau-",
-    "nova-",
-    "secure-boot-",
-    "nvidia-uvm-",
-    "uvm-",
-    "docker-snap",
-    "user-not-in-",
+    *("dkms-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
     "libcuda-so-",
 )
 

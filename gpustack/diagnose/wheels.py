@@ -196,12 +196,7 @@ PADDLE, PADDLE_INDEX = "paddlepaddle", "https://www.paddlepaddle.org.cn/packages
 PADDLE_CUDA = CudaVersion(12, 4)  # of driver 550
 # Of a framework for NVIDIA's GPUs: what is removed, what is installed, and the check.
 INSTALLED: Mapping[str, tuple[str, tuple[str, ...], str, Command]] = {
-    "jax": (
-        "Install JAX with its CUDA plugin.",
-        (),
-        "jax[cuda12]",
-        sh('python -c "import jax; print(jax.devices())"'),
-    ),
+    "jax": ("Install JAX with its CUDA plugin.", (), "jax[cuda12]", sh('python -c "import jax; print(jax.devices())"')),
     "tensorflow": (
         "Install the CUDA build (on Windows only TensorFlow up to 2.10 has one, or use WSL2).",
         ("tensorflow-cpu",),

@@ -24,22 +24,12 @@ if TYPE_CHECKING:
 # Kinds of messages in people's own words: such a line may say more, and is also read as words.
 BY_PEOPLE = frozenset(
     {
-        *("container-told", "docker-snap", "docker-desktop", "daemon-reload", "host-smi-works", "wsl-smi-works"),
-        *("gpu-count", "no-such-gpu", "mig-enabled-said", "mig-several-said", "works-as-root", "user-fails"),
-        *("linux-driver-package", "linux-driver-said", "pip-torch-plain"),
-        *("fabric-manager-version", "suspend", "hang", "setvars", "driver-older-than-needed"),
-        *(
-            "driver-told",
-            "libcuda-file",
-            "libcuda-place",
-            "ldconfig-libcuda",
-            "docker-run",
-            "runfile",
-            "compat-folder",
-            "ld-library-path",
-            "ld-library-path-added",
-            "ld-library-path-said",
-        ),
+        *("container-told", "docker-snap", "docker-desktop", "daemon-reload", "host-smi-works"),
+        *("wsl-smi-works", "gpu-count", "no-such-gpu", "mig-enabled-said", "mig-several-said", "works-as-root"),
+        *("user-fails", "linux-driver-package", "linux-driver-said", "pip-torch-plain"),
+        *("fabric-manager-version", "suspend", "hang", "setvars", "driver-older-than-needed", "driver-told"),
+        *("libcuda-file", "libcuda-place", "ldconfig-libcuda", "docker-run", "runfile", "compat-folder"),
+        *("ld-library-path", "ld-library-path-added", "ld-library-path-said"),
     }
 )
 
