@@ -12,7 +12,7 @@ from gpustack.ask.given import made, put, where
 from gpustack.ask.pairs import SERVERS
 from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.search import Search, builds_of, rank
-from gpustack.ask.why import judge
+from gpustack.ask.why import Judged, judge
 from gpustack.diagnose import installing
 from gpustack.diagnose.change_sets import change_set, place, with_torch
 from gpustack.diagnose.machine.frameworks import embedded
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.ask.subjects import Subject
-    from gpustack.ask.why import Judged
     from gpustack.model.facts import Facts
 
 

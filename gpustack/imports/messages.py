@@ -277,12 +277,11 @@ def _message(pattern: Pattern, match: re.Match[str], window: str, origin: str) -
     line = " ".join(window[start : end if end >= 0 else None].split())
     if len(line) > LONGEST_LINE:
         line = " ".join(match.group().split())[:LONGEST_LINE]
-    said = {name: value.strip() for name, value in match.groupdict().items() if value}
     part = len(match.group()) / max(1, len(line))
     whole, person = part >= MOSTLY, PERSON.search(line)
     spoken = pattern.stated or (person and part < (NEARLY if person["self"] else MOSTLY))
     strength = Strength.STATED if spoken else Strength.MESSAGE
-    values = {**pattern.values, **said}
+    values = {**pattern.values, **pattern.captured(match)}
     message = Message(kind=pattern.kind, line=line, origin=origin, values=values, strength=strength)
     return Found(message, pattern, whole, _aside(line, " ".join(match.group().split())))
 

@@ -24,6 +24,14 @@ OF_ONE = re.compile(r"\[([^\[\]]*\{gpu\})\]")  # what a command says of one GPU 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Maker:
+    """The commands that show a GPU of AMD or Intel, where a record has those for NVIDIA's."""
+
+    commands: tuple[str, ...]
+    verify: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """What a finding is: its layer, its component, its remedy, and what ``gpustack explain ID`` prints.
 
@@ -41,11 +49,11 @@ class Record:
     doc: str | None = None
     explained_by: tuple[str, ...] = ()
 
-    def fix(self, gpu: str | None) -> Fix:
-        """Return the remedy for the GPU at this address, or for the whole machine."""
-        commands = tuple(typed(one, gpu) for one in self.commands)
+    def fix(self, gpu: str | None, maker: Maker | None = None) -> Fix:
+        """Return the remedy for the GPU at this address, or for the whole machine, with its maker's commands."""
+        commands = tuple(typed(one, gpu) for one in (maker or self).commands)
         root = self.needs_root or self.needs_reboot or any("sudo " in one for one in commands)
-        verify = typed(self.verify, gpu)
+        verify = typed((maker or self).verify, gpu)
         return Fix(text=self.remedy, commands=commands, needs_root=root, needs_reboot=self.needs_reboot, verify=verify)
 
 
@@ -142,6 +150,12 @@ def features() -> Mapping[str, Feature]:
 def by_id() -> dict[str, Record]:
     """Return every record by the id of its finding; plugins add theirs to these."""
     return {name: replace(one, explained_by=_spelled(one.explained_by)) for name, one in _read("records", Record)}
+
+
+@cache
+def by_maker() -> Mapping[str, Maker]:
+    """Return what other makers' GPUs are examined with, by the component."""
+    return dict(_read("makers", Maker))
 
 
 @cache

@@ -32,7 +32,7 @@ from gpustack.diagnose.machine.frameworks import (
     torch_cuda,
     torch_version,
 )
-from gpustack.diagnose.machine.inventory import from_text, nvidia_here
+from gpustack.diagnose.machine.inventory import from_text, nvidia_here, on_windows
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
 from gpustack.diagnose.machine.packages import missing
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
@@ -293,7 +293,8 @@ def bnb_binary_missing_for_cuda(facts: Facts, matrix: Matrix) -> Iterator[Findin
     release = _release(facts, matrix)
     own = torch_cuda(facts)
     known = bool(release and own and release.cudas and not release.serves(own))
-    lacking = known or _between(facts, matrix, own)
+    foreign = on_windows(facts) and not facts.host.wsl and heard(facts, "libcuda-not-found")  # sought by Linux's name
+    lacking = known or foreign or _between(facts, matrix, own)
     if heard(facts, MISSING):
         yield _bnb_finding(facts, matrix, Severity.ERROR, Confidence.CERTAIN)
     elif (heard(facts, *WEAK) and lacking) or (known and not from_text(facts)):
