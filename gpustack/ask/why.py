@@ -84,6 +84,8 @@ def _on_macos(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
         works = Compatibility.COMPATIBLE if row.works else Compatibility.INCOMPATIBLE
         if there and not row.component:
             text, works = f"{subject.words} has wheels for macOS, which do not use CUDA. {text}", Compatibility.LIMITED
+        elif not row.component and (unknown := _unknown(subject, facts, matrix)):
+            text, works = f"{unknown.text} {text}", Compatibility.UNKNOWN
     reason = Reason(text=text, verdict=works, row=row.row if row else None, source=row.source if row else "")
     return Judged(subject=replace(subject, tag=None), verdict=works, reasons=(reason,), facts=facts)
 

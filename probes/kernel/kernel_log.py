@@ -59,9 +59,9 @@ TURNED_BACK = re.compile(
     r"AMD-Vi: Event logged \[IO_PAGE_FAULT|DMAR: \[.{0,200}fault addr|DMAR:.{0,200}Request device \["
 )
 # What the machine's own hardware reports (APEI, machine checks), in Linux: drivers/firmware/efi/cper.c, HW_ERR;
-# and what the kernel does about it: mm/memory-failure.c, drivers/pci/pcie/aer.c and dpc.c, hotplug/pciehp_ctrl.c.
+# and what the kernel does about it: mm/memory-failure.c, drivers/pci/pcie/aer.c and dpc.c.
 FAULTY = re.compile(
-    r"\[Hardware Error\]|Memory failure: 0x|DPC: containment event|pciehp: .{0,60}Link Down|AER: .{0,60}Uncorrect"
+    r"\[Hardware Error\]|Memory failure: 0x|DPC: containment event|AER: .{0,60}Uncorrect"
     r"|cpu clock throttled"
 )
 # Lines that repeat what the administrator typed, or list what is loaded: the words in them are no events.

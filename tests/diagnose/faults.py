@@ -752,7 +752,6 @@ OF_AMDGPU = (
 OF_HARDWARE = (
     "Memory failure: 0x1234567: recovery action for dirty LRU page: Recovered",
     "pcieport 0000:64:02.0: DPC: containment event, status:0x1f01 source:0x0000",
-    "pcieport 0000:64:02.0: pciehp: Slot(12): Link Down",
     "mce: CPU12: Package temperature above threshold, cpu clock throttled (total events = 812)",
 )
 DAEMONS = {"imex-not-ready": "nvidia-imex", "fabric-manager-not-running": "nvidia-fabricmanager"}
@@ -774,6 +773,7 @@ VARIABLES = {
     **dict.fromkeys(("HIP_LAUNCH_BLOCKING", "AMD_SERIALIZE_KERNEL", "AMD_SERIALIZE_COPY"), "1"),
     "HSA_ENABLE_SDMA": "0",
     "AMD_LOG_LEVEL": "3",
+    "TRITON_INTERPRET": "1",
 }
 FAULTS = (
     *(value for value in list(globals().values()) if isinstance(value, Fault)),
@@ -830,6 +830,11 @@ FAULTS = (
     *(
         machine("debug-variable-set", "environment", "environment", f"variables.{name}", value)
         for name, value in VARIABLES.items()
+    ),
+    *(
+        machine("debug-variable-set", "environment", "environment", f"{where}.NCCL_{name}", value)
+        for where in ("variables", "nccl_conf")
+        for name, value in (("PROTO", "LL,LL128"), ("MAX_NCHANNELS", "2"))
     ),
     *(
         machine("debug-variable-set", "environment", "environment", f"nccl_conf.NCCL_{name}_DISABLE", "1")

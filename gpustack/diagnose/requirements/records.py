@@ -13,7 +13,7 @@ from gpustack.matrix import Matrix
 from gpustack.model.command import GPU, PCI, Command, either
 from gpustack.model.facts import Layer  # noqa: TC001 - the table is read by it
 from gpustack.model.reading import made
-from gpustack.model.report import Confidence, Fix, Severity
+from gpustack.model.report import Confidence, Decide, Fix, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,6 +113,25 @@ class Feature:
     def fix(self) -> Fix:
         """Return what to use instead."""
         return Fix(text=self.instead, commands=tuple(typed(one, None) for one in self.commands))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What settles whether one of these findings is the cause: commands, and what they show."""
+
+    text: str
+    commands: tuple[str, ...]
+    findings: tuple[str, ...]
+
+
+@cache
+def decisions() -> Mapping[str, Decide]:
+    """Return what settles whether a finding holds, by its id."""
+    return {
+        finding: Decide(text=one.text, commands=tuple(typed(command, None) for command in one.commands))
+        for _, one in _read("decisions", Decision)
+        for finding in one.findings
+    }
 
 
 @cache

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DRIVER = ("nvml", "gpu", "nvlink", "libcuda")  # components whose probes ask NVML or CUDA
 MAKERS = ("gpu", "amd-gpu", "intel-gpu")  # the GPUs of each maker
+SERVER, SERVERS = "AMD Instinct", frozenset({"gfx908", "gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"})
 IDENTITY = ("uuid", "index", "minor")  # what no two GPUs share
 NOTHING: Mapping[str, JsonValue] = {}
 # What is a number or a flag in the schema, or holds nothing else.
@@ -226,7 +227,8 @@ def _others(machine: Machine, component: str) -> Iterator[Subject]:
     source = _source(machine, component)
     ways = items(told(machine.facts, "infinity-fabric"), "links")
     for copy in copies(machine.facts, component):
-        held, name, pci = copy.facts, text(copy.facts, "name"), text(copy.facts, "pci") or copy.key
+        held, pci = copy.facts, text(copy.facts, "pci") or copy.key
+        name = text(held, "name") or (SERVER if text(held, "gfx") in SERVERS else None)
         own = [number(one, "max_mbs") or 0 for one in ways if text(one, "from") == pci]
         more = _spoken(machine, pci, "amdgpu", "iommu_faults")
         more |= {"links": len(own), "least_mbs": min(own, default=None)} if ways else {}
