@@ -139,30 +139,43 @@ typedef enum nvmlReturn_enum {
         ["enum cudaError {", *(f"    cudaErrorNumber{one} = {one}," for one in range(1, 13)), "};"]
     ),
     "nvidia/cu13/bin/ptxas": "#!/bin/sh\necho \"such as sm_60: 'compute_75','sm_75','sm_90','sm_90a','sm_121f'\"\n",
+    "nvidia/nccl/include/nccl.h": """
+typedef enum { ncclSuccess                 =  0,
+               ncclTimeout                 =  8,
+               ncclNumResults              =  9 } ncclResult_t;
+typedef enum { ncclSum = 0 } ncclRedOp_t;
+""",
 }
 
 
-def installed(folder: Path) -> Path:
-    """Return a folder into which pip installed one wheel with headers and a ptxas."""
-    info = folder / "nvidia_demo-13.0.1.dist-info"
-    for name, text in {
-        **WHEEL,
-        f"{info.name}/METADATA": "Metadata-Version: 2.1\nName: nvidia-demo\nVersion: 13.0.1\n",
-    }.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    (info / "RECORD").write_text("".join(f"{name},,\n" for name in WHEEL), "utf-8")
-    (folder / "nvidia/cu13/bin/ptxas").chmod(0o755)
-    return folder
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of an index with a wheel with headers and a ptxas, and one without; pip uses it."""
+    page = tmp_path / "index" / "nvidia-demo"
+    page.mkdir(parents=True)
+    names = [f"nvidia_demo-{version}-py3-none-manylinux1_x86_64.whl" for version in ("13.0.1", "13.0.2", "13.0.3")]
+    links = "".join(f'<a href="{name}">{name}</a>' for name in names)
+    (page / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>", "utf-8")
+    failing = {"nvidia/cu13/bin/ptxas": "#!/bin/sh\nexit 3\n"}
+    for name, members in zip(names, (WHEEL, {"readme": ""}, failing), strict=True):
+        with zipfile.ZipFile(page / name, "w") as wheel:
+            for member, text in members.items():
+                wheel.writestr(member, text)
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "index").as_uri())
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    return tmp_path
 
 
-def test_ten_rows_of_the_headers_that_were_deleted_come_back_byte_for_byte(tmp_path: Path) -> None:
-    asked = ["headers", str(installed(tmp_path / "wheels")), "--folder", str(tmp_path), "--date", "2026-11-23"]
-    made = tmp_path / "measured" / "headers.toml"
+UNCLOSED = "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::DeprecationWarning"
+
+
+@pytest.mark.filterwarnings(*UNCLOSED)
+def test_ten_rows_of_the_headers_that_were_deleted_come_back_byte_for_byte(served: Path) -> None:
+    asked = ["headers", "nvidia-demo==13.0.1", "--folder", str(served), "--date", "2026-11-23"]
+    made = served / "measured" / "headers.toml"
     assert main(asked) == 0
     whole = made.read_text("utf-8")
-    assert 'source = "ptxas of nvidia-demo 13.0.1; driver_types.h of nvidia-demo 13.0.1; nvml.h of' in whole
+    assert 'source = "driver_types.h of nvidia-demo 13.0.1; nccl.h of nvidia-demo 13.0.1; nvml.h of' in whole
     lines = whole.splitlines(keepends=True)
     lost = [one for one in lines if "cudaErrorNumber" in one][:10]
     assert len(lost) == 10
@@ -173,27 +186,48 @@ def test_ten_rows_of_the_headers_that_were_deleted_come_back_byte_for_byte(tmp_p
     assert [one["target"] for one in held["targets"]] == ["sm_75", "sm_90", "sm_121"]
     assert held["nvml"][-1] == {"code": 1, "name": "NVML_ERROR_UNINITIALIZED"}
     assert held["fields"] == [{"code": 1, "name": "NVML_FI_DEV_ECC_CURRENT"}]
+    assert [one["name"] for one in held["nccl"]] == ["ncclSuccess", "ncclTimeout"]
 
 
-def test_a_folder_without_such_wheels_and_a_ptxas_that_fails_leave_the_table_as_it_is(tmp_path: Path) -> None:
-    wheels = installed(tmp_path / "wheels")
-    asked = ["headers", str(wheels), "--folder", str(tmp_path)]
-    (wheels / "nvidia/cu13/bin/ptxas").write_text("#!/bin/sh\nexit 3\n", "utf-8")
-    assert main(asked) == 1
-    shutil.rmtree(wheels)
-    assert main(asked) == 1
-    assert not (tmp_path / "measured").exists()
+@pytest.mark.filterwarnings(*UNCLOSED)
+def test_what_a_wheel_does_not_have_stays_as_another_gave_it(served: Path) -> None:
+    made = served / "measured" / "headers.toml"
+    made.parent.mkdir()
+    rows = 'cublas = [{ code = 0, name = "CUBLAS_STATUS_SUCCESS" }]\nnccl = [{ code = 9, name = "old" }]\n'
+    made.write_text(f'source = "cublas_api.h of nvidia-cublas 13.0; nccl.h of nvidia-nccl 2.0"\n{rows}', "utf-8")
+    assert main(["headers", "nvidia-demo==13.0.1", "--folder", str(served)]) == 0
+    held = coverage.table(made)
+    assert held["cublas"] == [{"code": 0, "name": "CUBLAS_STATUS_SUCCESS"}]
+    assert [one["code"] for one in held["nccl"]] == [0, 8]
+    assert held["source"].startswith("cublas_api.h of nvidia-cublas 13.0; driver_types.h of nvidia-demo 13.0.1; nccl")
+    assert "nvidia-nccl" not in held["source"]
+
+
+@pytest.mark.filterwarnings(*UNCLOSED)
+@pytest.mark.parametrize("asked", ["nvidia-demo==13.0.2", "nvidia-demo==13.0.3", "nvidia-demo==9", "nvidia-other==1"])
+def test_a_wheel_without_headers_a_ptxas_that_fails_and_no_wheel_give_no_table(served: Path, asked: str) -> None:
+    assert main(["headers", asked, "--folder", str(served)]) == 1
+    assert not (served / "measured").exists()
 
 
 MEASURED = coverage.table(GENERATED / "measured" / "headers.toml")
 
 
-@pytest.mark.parametrize(("part", "column"), [("cuda", "name"), ("nvml", "name"), ("driver", "driver")])
+LIBRARIES = ("nccl", "cublas", "cudnn9")
+PARTS = [("cuda", "name"), ("nvml", "name"), ("driver", "driver"), *((one, "name") for one in LIBRARIES)]
+
+
+@pytest.mark.parametrize(("part", "column"), PARTS)
 def test_each_number_of_the_headers_has_a_hand_made_row_of_that_name(part: str, column: str) -> None:
     by_hand = {one["code"]: one for one in MATRIX.table("codes")["cuda" if part == "driver" else part]}
     for one in MEASURED[part]:
         names = {by_hand[one["code"]].get(column), by_hand[one["code"]]["name"]}
         assert one["name"] in names, one
+
+
+@pytest.mark.parametrize("part", LIBRARIES)
+def test_each_hand_made_error_of_a_library_is_in_its_header(part: str) -> None:
+    assert {one["name"] for one in MATRIX.table("codes")[part]} == {one["name"] for one in MEASURED[part]}
 
 
 def test_each_field_of_nvml_that_a_probe_asks_for_is_one() -> None:

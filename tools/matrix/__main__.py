@@ -4,8 +4,8 @@
 compares the rows of host compilers with the headers in nvcc's wheels. ``… spot [NAME...]`` draws random claims from the
 index and reports those that the matrix answers wrongly. ``… bundle FILE`` packs the tables for ``gpustack matrix update
 --from FILE`` and prints the SHA-256 to publish with a release; ``… page FILE`` writes every table as one HTML page;
-``… pci FILE`` generates the table of PCI devices from a file pci.ids, ``… headers FOLDER`` that of errors, NVML's
-fields and ptxas' targets from the wheels that pip installed into a folder.
+``… pci FILE`` generates the table of PCI devices from a file pci.ids, ``… headers NAME==VERSION...`` that of errors,
+NVML's fields and ptxas' targets from wheels, fetching only their headers and ptxas.
 
 A table is named after its distribution. Without a name, existing tables are regenerated; ``all`` generates every table
 in ``distributions.toml``. The index is the one that pip is configured to use. ``--most`` limits how much METADATA is
@@ -25,9 +25,8 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpustack.matrix import DATA_SCHEMA, MANIFEST, Matrix
 from gpustack.matrix.subjects import toolkits
@@ -79,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
     there = [one for one in known if (given.folder / f"{one}.toml").exists()]
     with index.opened(given.cache, given.most, kept=given.kept) as source:
         if action in LOOKS:
-            return max([LOOKS[action](one, source) for one in named], default=2)
+            return max([LOOKS[action](one, source, given) for one in named], default=2)
         if action == "coverage":
             kept = {name: one for name, one in known.items() if name in (named or known)}
             return coverage.main(kept, releases.elsewhere(given.distributions), source, given)
@@ -157,13 +156,27 @@ def _page(file: Path, given: argparse.Namespace) -> int:
     return 0
 
 
-def _measured(made: Callable[[Path, str], str], file: Path, given: argparse.Namespace) -> int:
-    """Generate a table from a file or folder; its date changes only with its rows."""
+def _pci(file: Path, given: argparse.Namespace) -> int:
+    """Generate the table of PCI devices."""
+    return _measured(lambda _: pci.table(file.read_text("utf-8"), given.date), str(file), given)
+
+
+def _headers(asked: str, source: index.Index, given: argparse.Namespace) -> int:
+    """Generate the parts of the table of headers that a wheel gives."""
+    if (wheel := _wheel(asked, source)) is None:
+        return 1
+    with source.opened(wheel, index.MEDIUM) as archive:
+        name = asked.replace("==", " ")
+        return _measured(lambda before: headers.table(name, archive, given.date, before), asked, given)
+
+
+def _measured(made: Callable[[Mapping[str, Any]], str], what: str, given: argparse.Namespace) -> int:
+    """Generate a table, given what it was; its date changes only with its rows."""
     path = given.folder / "measured" / f"{given.tables[0]}.toml"
     try:
-        text = made(file, given.date)
+        text = made(coverage.table(path) if path.exists() else {})
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        print(f"{file}: {error}", file=sys.stderr)
+        print(f"{what}: {error}", file=sys.stderr)
         return 1
     if not path.exists() or CHECKED.sub("", path.read_text("utf-8")) != CHECKED.sub("", text):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -174,15 +187,18 @@ def _measured(made: Callable[[Path, str], str], file: Path, given: argparse.Name
 FILES: Mapping[str, Callable[[Path, argparse.Namespace], int]] = {
     "bundle": _bundle,
     "page": _page,
-    "pci": partial(_measured, lambda file, date: pci.table(file.read_text("utf-8"), date)),
-    "headers": partial(_measured, headers.table),
+    "pci": _pci,
 }
 
 
 def _wheel(asked: str, source: index.Index) -> Link | None:
     """Return the wheel of a release for Linux x86-64; None, with a message, if the index has none."""
     name, _, version = asked.partition("==")
-    wheels = [one for one in source.files(name) if _is_linux_wheel(one.filename, version)]
+    try:
+        wheels = [one for one in source.files(name) if _is_linux_wheel(one.filename, version)]
+    except index.NotReadError as error:
+        print(error, file=sys.stderr)
+        return None
     if not wheels:
         print(f"{asked}: the index has no wheel of it for Linux x86-64", file=sys.stderr)
     return wheels[-1] if wheels else None
@@ -197,7 +213,7 @@ def _is_linux_wheel(name: str, version: str) -> bool:
     )
 
 
-def _code(asked: str, source: index.Index) -> int:
+def _code(asked: str, source: index.Index, _: argparse.Namespace) -> int:
     """Print the GPU code in the wheel of a release for Linux x86-64: how often each target occurs in its libraries."""
     if (wheel := _wheel(asked, source)) is None:
         return 1
@@ -207,7 +223,7 @@ def _code(asked: str, source: index.Index) -> int:
     return 0
 
 
-def _compilers(asked: str, source: index.Index) -> int:
+def _compilers(asked: str, source: index.Index, _: argparse.Namespace) -> int:
     """Print the host compilers that the header in an nvcc wheel accepts; return 1 if the row differs."""
     if (wheel := _wheel(asked, source)) is None:
         return 1
@@ -220,7 +236,11 @@ def _compilers(asked: str, source: index.Index) -> int:
     return int(bool(said))
 
 
-LOOKS: Mapping[str, Callable[[str, index.Index], int]] = {"code": _code, "compilers": _compilers}
+LOOKS: Mapping[str, Callable[[str, index.Index, argparse.Namespace], int]] = {
+    "code": _code,
+    "compilers": _compilers,
+    "headers": _headers,
+}
 
 
 if __name__ == "__main__":

@@ -1,21 +1,23 @@
 """Tables from NVIDIA's headers and ptxas: supported host compilers, numbers of errors and fields, targets.
 
-How to read the next: ``pip install --no-deps --target FOLDER`` nvidia-cuda-runtime, nvidia-nvml-dev, nvidia-cuda-nvcc
-and the wheels of NCCL, cuBLAS and cuDNN, then ``python -m tools.matrix headers FOLDER``. Wheels not in the folder give
-no rows. The meaning of an error, in our words, is written by hand in codes.toml; tests compare it with these rows.
+How to read the next: ``python -m tools.matrix headers NAME==VERSION...`` of nvidia-cuda-runtime, nvidia-nvml-dev,
+nvidia-cuda-nvcc, and the wheels of NCCL, cuBLAS and cuDNN: only their headers, and ptxas, are fetched. Parts that no
+wheel named here gives stay as they are. The meaning of an error, in our words, is written by hand in codes.toml; tests
+compare it with these rows.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
-from importlib.metadata import PathDistribution, distributions
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import zipfile
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from gpustack.matrix.subjects.toolkits import HostCompilers
 
@@ -23,15 +25,16 @@ NUMBERS = {  # by header: the part of the table, and the pattern for a name and 
     "driver_types.h": ("cuda", re.compile(r"^\s*(cudaSuccess|cudaError\w+)\s*=\s*(\d+)", re.MULTILINE)),
     "cuda.h": ("driver", re.compile(r"^\s*(CUDA_SUCCESS|CUDA_ERROR_\w+)\s*=\s*(\d+)", re.MULTILINE)),
     "nvml.h": ("nvml", re.compile(r"^\s*(NVML_SUCCESS|NVML_ERROR_\w+)\s*=\s*(\d+)", re.MULTILINE)),
-    "nccl.h": ("nccl", re.compile(r"(nccl(?:Success|\w+Error|InvalidArgument|InvalidUsage|InProgress))\s*=\s*(\d+)")),
+    "nccl.h": ("nccl", re.compile(r"(nccl(?!NumResults)\w+) *= *(\d+)(?=[^{}]*} *ncclResult_t)")),
     "cublas_api.h": ("cublas", re.compile(r"(CUBLAS_STATUS_\w+)\s*=\s*(\d+)")),
-    "cudnn_graph.h": ("cudnn9", re.compile(r"(CUDNN_STATUS_\w+)\s*=\s*(\d+)")),
+    "cudnn_graph_v9.h": ("cudnn9", re.compile(r"(CUDNN_STATUS_\w+)\s*=\s*(\d+)")),
 }
+PARTS = {*(part for part, _ in NUMBERS.values()), "fields", "targets"}
 FIELD = re.compile(r"^#define (NVML_FI_DEV_\w+)\s+(\d+)\b", re.MULTILINE)
 TARGET = re.compile(r"'sm_(\d+)[af]?'")  # in quotes: a value that the option accepts, not an example
 ABOUT = """\
 # Numbers and names in NVIDIA's headers, and the targets of ptxas, as they are there.
-# Made by: python -m tools.matrix headers FOLDER (wheels installed by pip into it). Do not edit.
+# Made by: python -m tools.matrix headers NAME==VERSION... Do not edit.
 #
 # cuda, driver, nvml, nccl, cublas, cudnn9  errors.   fields  what nvmlDeviceGetFieldValues takes.
 # targets  architectures that ptxas compiles for; those with an a or f are left out.
@@ -76,37 +79,52 @@ def differing(found: Mapping[str, int], row: HostCompilers) -> Iterator[str]:
             yield f"{name} is {value}, and the row says {stated}"
 
 
-def table(folder: Path, date: str) -> str:
-    """Return the table made from the wheels in a folder, reproducibly; raises ValueError if they state nothing."""
-    parts: dict[str, list[str]] = {}
-    sources = []
-    for held in sorted(distributions(path=[str(folder)]), key=lambda one: one.name):
-        for path in sorted(held.files or (), key=str) if isinstance(held, PathDistribution) else ():
-            there = dict(_read(path.name, folder / path))
-            if there:
-                parts.update(there)
-                sources.append(f"{path.name} of {held.name} {held.version}")
-    if not parts:
-        raise ValueError("no wheel in it has a header of errors, or ptxas")
-    rows = "".join(f"\n{part} = [\n{''.join(lines)}]\n" for part, lines in sorted(parts.items()))
-    head = f'schema = 1\nsubjects = ["nvml", "libcuda", "cuda-runtime"]\nsource = "{"; ".join(sources)}"\n'
+def table(name: str, archive: zipfile.ZipFile, date: str, before: Mapping[str, Any]) -> str:
+    """Return the table with the parts that a wheel gives in place of older ones; raises ValueError if it gives none."""
+    parts = {part: "".join(map(_line, before[part])) for part in PARTS & before.keys()}
+    sources = {one.partition(" of ")[0]: one for one in before.get("source", "").split("; ") if one}
+    new = {path: dict(_read(path, archive)) for path in archive.namelist()}
+    if not any(new.values()):
+        raise ValueError("no header of errors, and no ptxas, is in it")
+    for path, found in new.items():
+        parts |= found
+        file = PurePosixPath(path).name
+        sources |= {file: f"{file} of {name}"} if found else {}
+    rows = "".join(f"\n{part} = [\n{lines}]\n" for part, lines in sorted(parts.items()))
+    source = "; ".join(sources[one] for one in sorted(sources))
+    head = f'schema = 1\nsubjects = ["nvml", "libcuda", "cuda-runtime"]\nsource = "{source}"\n'
     return f'{ABOUT}{head}checked = "{date}"\n{rows}'
 
 
-def _read(name: str, path: Path) -> Iterator[tuple[str, list[str]]]:
+def _read(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
     """Yield the parts of the table that a wheel's file gives, as lines; none for a file without any."""
+    name = PurePosixPath(path).name
     if name == "ptxas":
-        said = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
-        yield "targets", [f'  {{ target = "sm_{one}" }},\n' for one in sorted(set(map(int, TARGET.findall(said))))]
+        found = sorted(set(map(int, TARGET.findall(_help(archive.read(path))))))
+        yield "targets", "".join(_line({"target": f"sm_{one}"}) for one in found)
     elif name in NUMBERS:
-        text = path.read_text("utf-8", "replace")
+        text = archive.read(path).decode("utf-8", "replace")
         part, pattern = NUMBERS[name]
         yield part, _lines(pattern.findall(text))
         if fields := _lines(FIELD.findall(text)):
             yield "fields", fields
 
 
-def _lines(found: list[tuple[str, str]]) -> list[str]:
+def _help(program: bytes) -> str:
+    """Return what a program prints of its options."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ptxas"
+        path.write_bytes(program)
+        path.chmod(0o700)
+        return subprocess.run([path, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def _lines(found: list[tuple[str, str]]) -> str:
     """Return a row for each number, with the first of several names."""
     names = {int(number): name for name, number in reversed(found)}
-    return [f'  {{ code = {number}, name = "{names[number]}" }},\n' for number in sorted(names)]
+    return "".join(_line({"code": number, "name": names[number]}) for number in sorted(names))
+
+
+def _line(row: Mapping[str, object]) -> str:
+    """Return a row as TOML."""
+    return f"  {{ {', '.join(f'{key} = {json.dumps(value)}' for key, value in row.items())} }},\n"

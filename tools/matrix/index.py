@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 CHUNK = 1 << 18  # bytes in one range
+MEDIUM = 1 << 22  # the same for a header, or a program
 LARGE = 1 << 24  # the same if a whole library is read
 
 

@@ -65,10 +65,11 @@ PACKAGES: Mapping[str, str] = {
     "flash-attention": "flash-attn",
     "torchvision": "torchvision",
     "torchaudio": "torchaudio",
+    "llama.cpp": "llama-cpp-python",
 }
 ON_ARM = "linux-aarch64"
 FROM_SOURCE = frozenset(
-    {"flash-attention", "vllm", "xformers", "deepspeed"}
+    {"flash-attention", "vllm", "xformers", "deepspeed", "llama.cpp"}
 )  # nvcc compiles them where the index has no wheel
 UNFIT: Mapping[str, Kept] = {
     "flash-attention": Kept.LIMITED,
@@ -98,7 +99,7 @@ def packages(component: str, copy: Instance, matrix: Matrix) -> tuple[str, ...]:
     major = number(copy.facts, "cuda_major")  # of a library that was named as its wheel
     usual = PACKAGES.get(component, f"nvidia-{component}-cu{major}" if major else component)
     name = text(copy.facts, "distribution") or usual
-    known = name in PACKAGES.values() or generated.has(matrix, name)
+    known = name in PACKAGES.values() or (generated.has(matrix, name) and name != "cuda-toolkit")  # often no wheel
     plugin = re.fullmatch(r"cuda(\d\d)", copy.build or "") if component == "jax" else None
     return tuple(filter(None, (name if known else None, f"jax-cuda{plugin[1]}-plugin" if plugin else None)))
 
@@ -143,8 +144,9 @@ def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contr
     fits, needs, row = min(_fits(held, version, t, matrix), key=lambda one: one[0], default=(None, "", None))
     kept = Kept.OK if fits else UNFIT.get(held.component, Kept.BROKEN) if asked(held.copy) else Kept.UNKNOWN
     if archive and (fits is None or not archive.python.holds(version)):
-        needs, row = f"Python {archive.python} (pip builds it from a source archive)", archive.row
-        built = Kept.UNKNOWN if t else Kept.LIMITED if held.component in FROM_SOURCE else Kept.OK
+        needs, row = f"Python {archive.python} (the package index has only its source archive)", archive.row
+        fetched = generated.unserved(matrix, archive.name, archive.version)
+        built = Kept.UNKNOWN if t or fetched else Kept.LIMITED if held.component in FROM_SOURCE else Kept.OK
         kept = built if archive.python.holds(version) else Kept.BROKEN
     if row:
         fit = Fit(kept=kept, needs=needs, found=f"Python {version}{t}", row=row)

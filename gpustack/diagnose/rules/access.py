@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd, containers, intel
+from gpustack.diagnose.machine.events import grounds, heard, said
 from gpustack.diagnose.machine.inventory import PASSED_ON, builds, from_text, gpus, nvidia_here, on_bus, starts
-from gpustack.diagnose.machine.messages import grounds, heard, said
 from gpustack.diagnose.machine.processes import refused
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, number, table, text, texts, told
 from gpustack.diagnose.rule import rule

@@ -8,8 +8,8 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import CONTAINERS
 from gpustack.diagnose.machine import amd, containers, naming
 from gpustack.diagnose.machine.containers import NOT_FOUND, NOT_WORKING, TOOLKIT
+from gpustack.diagnose.machine.events import because_said, grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import for_cuda, nvidia_here, ours
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
 from gpustack.diagnose.machine.processes import left_out, refused, withheld
 from gpustack.diagnose.machine.values import because, because_of, flag, items, number, text, told
 from gpustack.diagnose.rule import rule

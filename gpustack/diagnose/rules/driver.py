@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import driver_packages, fixes
 from gpustack.diagnose.machine import containers, naming
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import (
     DRIVER,
     disk_release,
@@ -15,7 +16,6 @@ from gpustack.diagnose.machine.inventory import (
     ours,
     user_release,
 )
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.processes import withheld
 from gpustack.diagnose.machine.values import because, because_of, number, status, text, texts, told
 from gpustack.diagnose.rule import rule
