@@ -10,9 +10,12 @@ import os
 import pkgutil
 import sys
 import threading
+import traceback
 from collections import Counter
 from contextlib import contextmanager
+from functools import wraps
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +24,7 @@ import gpustack
 from tests import told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 CHILDREN = "COVERAGE_PROCESS_CONFIG"  # with which coverage starts in them
 ENOUGH = 1  # the case of each test that is counted: with three, a thousandth more of the lines would be counted
@@ -112,6 +115,42 @@ WITHOUT = (
 _cases: Counter[str] = Counter()
 _tracers: list[tuple[Any, Any]] = []  # coverage's own, of this thread and of new ones, once they are paused
 COUNTED = pytest.StashKey[bool]()
+
+
+def each(names: str | tuple[str, ...], rows: Iterable[Any], ids: Callable[[Any], object] | None = None) -> Any:  # noqa: ANN401 - a decorator of any test
+    """Run a test on each of these rows as one test, which names every row that fails and counts the first.
+
+    It takes the place of ``parametrize`` where thousands of rows take milliseconds each: to collect, hand out and
+    report a test takes as long. Rows share the fixtures, which they must not change.
+    """
+    table = [(row,) if isinstance(names, str) else row for row in rows]
+    keys = (names,) if isinstance(names, str) else names
+
+    def named(number: int) -> str:
+        row = table[number]
+        said = "-".join(str(ids(one)) for one in row) if ids else ", ".join(map(repr, row))
+        return f"row {number}: {said[:300]}"
+
+    def decorated(test: Callable[..., None]) -> Callable[..., None]:
+        @wraps(test)
+        def whole(**fixtures: object) -> None:
+            failed = {}
+            for number, row in enumerate(table):
+                try:
+                    test(**fixtures, **dict(zip(keys, row, strict=True)))
+                except (Exception, pytest.fail.Exception):  # noqa: BLE001 - each row is a test
+                    failed[named(number)] = traceback.format_exc()
+                sys.settrace(None)
+                threading.settrace(None)
+            assert table
+            assert not failed, "\n".join([f"{len(failed)} of {len(table)} rows fail", *failed, *failed.values()])
+
+        own = signature(test)
+        left = [one for name, one in own.parameters.items() if name not in keys]
+        vars(whole).update(__signature__=own.replace(parameters=left))
+        return whole
+
+    return decorated
 
 
 def import_all() -> None:

@@ -224,12 +224,7 @@ def stress(
     from gpustack.bench import Ticker
     from gpustack.bench import stress as burn
 
-    report = burn(
-        seconds,
-        gpus=gpus or None,
-        pythons=pythons or (),
-        ticker=Ticker(sys.stderr, seconds),
-    )
+    report = burn(seconds, gpus=gpus or None, pythons=pythons or (), ticker=Ticker(sys.stderr, seconds))
     write(shown(without_secrets(report, wanted=redacted), written, output, verbose=verbose), output)
     above = counts(fail_on, None, report.findings)
     loaded = any(result.stress or result.verdict.value == "failed" for result in report.results)

@@ -24,22 +24,12 @@ if TYPE_CHECKING:
 # Kinds of messages in people's own words: such a line may say more, and is also read as words.
 BY_PEOPLE = frozenset(
     {
-        *("container-told", "docker-snap", "docker-desktop", "daemon-reload", "host-smi-works", "wsl-smi-works"),
-        *("gpu-count", "no-such-gpu", "mig-enabled-said", "mig-several-said", "works-as-root", "user-fails"),
-        *("linux-driver-package", "linux-driver-said", "pip-torch-plain"),
-        *("fabric-manager-version", "suspend", "hang", "setvars", "driver-older-than-needed"),
-        *(
-            "driver-told",
-            "libcuda-file",
-            "libcuda-place",
-            "ldconfig-libcuda",
-            "docker-run",
-            "runfile",
-            "compat-folder",
-            "ld-library-path",
-            "ld-library-path-added",
-            "ld-library-path-said",
-        ),
+        *("container-told", "docker-snap", "docker-desktop", "daemon-reload", "host-smi-works"),
+        *("wsl-smi-works", "gpu-count", "no-such-gpu", "mig-enabled-said", "mig-several-said", "works-as-root"),
+        *("user-fails", "linux-driver-package", "linux-driver-said", "pip-torch-plain"),
+        *("fabric-manager-version", "suspend", "hang", "setvars", "driver-older-than-needed", "driver-told"),
+        *("libcuda-file", "libcuda-place", "ldconfig-libcuda", "docker-run", "runfile", "compat-folder"),
+        *("ld-library-path", "ld-library-path-added", "ld-library-path-said"),
     }
 )
 
@@ -151,7 +141,8 @@ PINNED = re.compile(r"==(\d[\w.]*)$")
 OWN = ("program-out-of-memory", "program-assert", "program-devices")
 NOT_LOADED = frozenset({"nvml-not-loaded", "module-not-found", "module-vermagic", "module-format"})
 OWN_FAULT = "application-fault"  # an error of a program that reached the GPU
-USED = frozenset({"ran-on-gpu", "gpu-used", "cuda-available-true", "tf-gpu-listed", *OWN})
+USED = frozenset({"ran-on-gpu", "gpu-used", "cuda-available-true", "tf-gpu-listed", "tf-numa-node", *OWN})
+UNUSED = frozenset({"jax-falls-back", "jax-cpu-listed", "llama-no-gpu"})  # a GPU that another program uses is no proof
 OF_TORCH = "No CUDA GPUs are available"
 NOT_FOUND = frozenset(
     {"smi-no-devices", "nvml-not-loaded", "no-device", "cuda-available-false", "gpu-unused-said", "no-nvidia-gpu"}
@@ -241,7 +232,7 @@ def _at_work(into: Gathered, matrix: Matrix) -> None:
     if shown is None:
         return
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    if not any(one.kind in faults for one in into.messages):
+    if not any(one.kind in faults | UNUSED for one in into.messages):
         into.messages = (*into.messages, replace(shown, kind=AT_WORK))
 
 

@@ -19,48 +19,14 @@ GAP = b"\n\n"
 WORDS = tuple(
     word.encode()
     for word in (
-        *(
-            "nvrm",
-            "xid",
-            "nvidia-smi",
-            "nvidia unix",
-            "nvidia:",
-            "driver version",
-            "nvml",
-            "nvswitch",
-            "fabric manager",
-        ),
-        *(
-            "cuda error",
-            "cuda driver",
-            "cuda version",
-            "libcuda",
-            "cudart",
-            "cudnn",
-            "cublas",
-            "nccl warn",
-            "nvjitlink",
-        ),
-        *(
-            "compute capability",
-            "no kernel image",
-            "ptxas",
-            "nvcc fatal",
-            "undefined symbol",
-            "cannot open shared object",
-        ),
-        *("not found (required by", "error:", "fatal:", "traceback (most", "is not compatible", "mismatch", "version:"),
-        *("amdgpu", "/dev/kfd", "hsa_status", "gfx9", "gfx10", "gfx11", "gfx12", "rocm", "hip error", "level_zero"),
-        *("key was rejected", "dkms", "bad return status", "nouveau", "torch==", "torch version", "out of memory"),
-        *(
-            "permission denied",
-            "docker: error",
-            "nvidia-container",
-            "oci runtime",
-            "no space left",
-            "bus error",
-            "iommu",
-        ),
+        *("nvrm", "xid", "nvidia-smi", "nvidia unix", "nvidia:", "driver version", "nvml", "nvswitch"),
+        *("fabric manager", "cuda error", "cuda driver", "cuda version", "libcuda", "cudart", "cudnn"),
+        *("cublas", "nccl warn", "nvjitlink", "compute capability", "no kernel image", "ptxas", "nvcc fatal"),
+        *("undefined symbol", "cannot open shared object", "not found (required by", "error:", "fatal:"),
+        *("traceback (most", "is not compatible", "mismatch", "version:", "amdgpu", "/dev/kfd", "hsa_status"),
+        *("gfx9", "gfx10", "gfx11", "gfx12", "rocm", "hip error", "level_zero", "key was rejected", "dkms"),
+        *("bad return status", "nouveau", "torch==", "torch version", "out of memory", "permission denied"),
+        *("docker: error", "nvidia-container", "oci runtime", "no space left", "bus error", "iommu"),
     )
 )
 

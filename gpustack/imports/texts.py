@@ -18,7 +18,6 @@ from gpustack.imports import (
     packages,
     python_session,
     shell,
-    short_codes,
     sifting,
     states,
     words,
@@ -78,7 +77,7 @@ class Text:
         for reader in READERS:
             reader(self.origin, text, into)
         found = messages.look(self.origin, text, matrix)
-        found = (*found, *short_codes.look(self.origin, text, matrix, found))
+        found = (*found, *states.codes(self.origin, text, matrix, found))
         found = (*found, *states.look(self.origin, text[:MOST_WORDS], matrix, found))
         from_messages.read(found, into, matrix)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]

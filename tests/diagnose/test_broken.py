@@ -33,6 +33,7 @@ from tests.build import (
     torch,
 )
 from tests.build import ids as ids_of
+from tests.counting import each
 from tests.recorded import facts_of
 from tests.wide import WIDE, wide
 from tools import cases
@@ -61,7 +62,7 @@ def unpaired(made: Report) -> Iterator[Contract | Finding]:
     yield from (one for one in made.findings if one.key in grave and one.id in OF_REQUIREMENTS and one.key not in named)
 
 
-@pytest.mark.parametrize("facts", drawn.known(), ids=range(len(drawn.known())))
+@each("facts", drawn.known())
 def test_no_recorded_machine_has_a_broken_requirement_without_its_finding_or_a_finding_without_it(facts: Facts) -> None:
     assert list(unpaired(report(facts))) == []
 

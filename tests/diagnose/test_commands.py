@@ -85,7 +85,7 @@ def literals(node: ast.expr, known: Mapping[str, ast.expr]) -> Iterator[ast.expr
 
 
 # Templates that a module takes from a table whose values are checked where the table is.
-TABLES = {"fixes.HEADERS", "containers.AMD", "OTHERS"}
+TABLES = {"fixes.HEADERS", "fixes.INSTALL", "fixes.OLDER_GCC", "containers.AMD", "OTHERS"}
 
 
 def test_every_template_is_a_literal_whose_fields_lie_outside_quotes() -> None:
@@ -125,6 +125,7 @@ def test_the_tables_of_templates_are_literals() -> None:
     gcc = (*fixes.OLDER_GCC.values(), *fixes.OLDER_GXX.values())
     templates = [
         *fixes.HEADERS.values(),
+        *fixes.INSTALL.values(),
         *gcc,
         containers.AMD,
         *(template for _, template in architectures.OTHERS.values()),
@@ -138,6 +139,8 @@ def written() -> Iterator[str]:
     """Yield every command in the table of findings."""
     for record in records.by_id().values():
         yield from (*record.commands, record.verify)
+    for decision in records.decisions().values():
+        yield from decision.commands
     yield from (one for pair in records.pairs().values() for one in pair.commands)
     yield from (one for program in records.programs().values() for one in (*program.commands, program.verify or ""))
     yield from (one for feature in records.features().values() for one in feature.commands)

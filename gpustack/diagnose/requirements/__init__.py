@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.events import APPLICATION, LINK, MEMORY, SUMMARY, chains
 from gpustack.diagnose.machine.values import items, number, text, told
 from gpustack.diagnose.requirements import counts, states
-from gpustack.diagnose.requirements.records import by_id
+from gpustack.diagnose.requirements.records import by_id, by_maker
 from gpustack.diagnose.requirements.states import Outcome, cut
 from gpustack.diagnose.requirements.subjects import Machine
 from gpustack.matrix.subjects import health
@@ -67,12 +67,13 @@ def findings(held: Iterable[Outcome]) -> Iterator[Finding]:
 def _finding(group: Sequence[Outcome]) -> Finding:
     """Return one finding with the most severe problem in its title, and the others in its detail."""
     first, record = group[0], by_id()[group[0].finding]
+    maker = by_maker().get(first.component)
     return Finding(
         id=first.finding,
         instance=first.instance,
         severity=first.severity,
         layer=record.layer,
-        component=record.component,
+        component=first.component if maker else record.component,
         title=first.title[:190],
         detail=" ".join(f"{title}." for title in dict.fromkeys(one.title for one in group) if title != first.title),
         because=tuple(
@@ -83,7 +84,7 @@ def _finding(group: Sequence[Outcome]) -> Finding:
             )
         ),
         row=first.row,
-        fix=record.fix(first.instance),
+        fix=record.fix(first.instance, maker),
         confidence=record.confidence if first.sure else Confidence.LIKELY,
     )
 

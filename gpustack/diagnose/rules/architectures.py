@@ -43,11 +43,7 @@ if TYPE_CHECKING:
 
 
 NAMED = (
-    "arch-not-compatible",
-    "arch-too-old",
-    "arch-needs-cuda",
-    "tf-ignores-gpu",
-    "tf-no-binary",
+    *("arch-not-compatible", "arch-too-old", "arch-needs-cuda", "tf-ignores-gpu", "tf-no-binary"),
     "container-gpu-unsupported",
 )
 BARE = ("no-kernel-image", "invalid-device-function")

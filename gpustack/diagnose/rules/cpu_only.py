@@ -68,16 +68,18 @@ def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield from (
             _plain(facts, PADDLE, "PaddlePaddle", paddle(facts, matrix)) for _ in said(facts, *SAID[PADDLE])[:1]
         )
-    for one in said(facts, "not-built-for-gpu")[:1]:
+    missed = nvidia_here(facts) or heard(facts, "gpu-unused-said", "gpu-complaint")
+    for one in said(facts, "not-built-for-gpu", *(("llama-no-blas",) if missed else ()))[:1]:
         program = called(one.values.get("program", ""))
-        yield _plain(facts, program.name.lower(), program.name, program.fix(), "not-built-for-gpu")
+        yield _plain(facts, program.name.lower(), program.name, program.fix(), one.kind)
 
 
 def _jax(facts: Facts) -> bool:
     """Return whether JAX lists the processor alone, and neither a plugin of it nor what else fails is mentioned."""
     alone = heard(facts, "jax-cpu-listed") and not heard(facts, *JAX_ELSE)
-    known = alone or version(facts, "jax") is not None or installed(facts, "jaxlib") is not None
-    fell = (heard(facts, "jax-falls-back") or alone) and nvidia_here(facts) and known
+    plain = heard(facts, "jax-falls-back") and not heard(facts, *JAX_ELSE)
+    known = alone or plain or version(facts, "jax") is not None or installed(facts, "jaxlib") is not None
+    fell = (heard(facts, "jax-falls-back") or alone) and (nvidia_here(facts) or heard(facts, "tf-gpu-listed")) and known
     return fell and not table(told(facts, "jax"), "plugins")
 
 

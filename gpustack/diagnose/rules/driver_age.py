@@ -131,14 +131,9 @@ CONSUMER = re.compile(r"GeForce|\bGTX\b|\bRTX\b|TITAN|Quadro")
     Layer.DRIVER,
     "nvidia-driver",
     explained_by=(
-        "driver-library-mismatch",
-        "forward-compat-804",
-        "compat-libs-803",
-        "container-requires-newer-driver",
-        "container-no-gpus-flag",
-        "container-toolkit-missing",
-        "docker-snap",
-        "wsl-linux-driver-installed",
+        *("driver-library-mismatch", "forward-compat-804", "compat-libs-803"),
+        *("container-requires-newer-driver", "container-no-gpus-flag", "container-toolkit-missing"),
+        *("docker-snap", "wsl-linux-driver-installed"),
     ),
 )
 def driver_too_old_for_cuda_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:

@@ -169,14 +169,8 @@ def xe_survivability_mode(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 SMALLEST = 0x1000_0000  # a GPU's window: 256 MiB and more; bridges and other devices ask for less
 BAR_FAILS = (
-    "smi-no-devices",
-    "nvml-not-loaded",
-    "rminit-failed",
-    "no-device",
-    "no-nvidia-gpu",
-    "gpu-lost",
-    "module-out-said",
-    "ze-no-devices",
+    *("smi-no-devices", "nvml-not-loaded", "rminit-failed", "no-device", "no-nvidia-gpu", "gpu-lost"),
+    *("module-out-said", "ze-no-devices"),
 )
 HELPED = re.compile(
     r"4G[^.;]{0,40}\b(?:fix|solv|help|work)\w*|4G[^.]{0,40}\b(?:enabl|turn|switch)\w+[^.]{0,24}\b(?:works?|worked|fixe[sd]|helps|helped|solve[sd])\b|\b(?:fix|solv|help)\w*[^.;]{0,40}4G",

@@ -28,11 +28,7 @@ MIG_NONE = "mig-no-instance"
 MIG_ON = "mig-enabled-said"
 MADE = ("mig-devices-listed", "mig-created", "mig-several-said", "mig-visible-several")
 NO_GPU_OF_MIG = (
-    "no-device",
-    "init-error",
-    "device-busy",
-    "cuda-available-false",
-    "no-driver-found",
+    *("no-device", "init-error", "device-busy", "cuda-available-false", "no-driver-found"),
     "cuda-unknown-error",
 )
 BEYOND = ("invalid-ordinal", "device-index-beyond", "duplicate-gpu", "one-device-seen")

@@ -10,7 +10,7 @@ from gpustack.diagnose.fixes import manager
 from gpustack.diagnose.machine import containers, naming
 from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.frameworks import because_package, installed
-from gpustack.diagnose.machine.inventory import DRIVER, nvidia_here
+from gpustack.diagnose.machine.inventory import DRIVER, nvidia_here, on_windows
 from gpustack.diagnose.machine.values import because, copies, number, status, text, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks
@@ -235,6 +235,8 @@ def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding
     plain = not names.isdisjoint(PLAIN)
     if not names or containers.without_gpu(facts) or heard(facts, *containers.NOT_FOUND) or not (plain or here):
         return
+    if on_windows(facts) and not facts.host.wsl:
+        return  # the driver's library is nvcuda.dll there: the program was written for Linux
     folder, driver = _folder(facts), naming.driver_name(facts, matrix)
     yield libcuda_so_symlink_missing.finding(
         title=f"{' and '.join(sorted(names))} cannot be found, though the driver's libcuda.so.1 should be in {folder}"
