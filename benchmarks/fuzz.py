@@ -26,9 +26,9 @@ REPO = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPO))
 
 from benchmarks.odd_inputs import SNAPSHOTS, TEXTS, OddHost, bent, spoilt, swapped  # noqa: E402 - of this checkout
-from gpustack import imports, policy, snapshots  # noqa: E402
+from gpustack import bench, imports, policy, snapshots  # noqa: E402
 from gpustack.ask import subjects  # noqa: E402
-from gpustack.bench import comparing, listening, results, suite  # noqa: E402
+from gpustack.bench import listening, results, suite  # noqa: E402
 from gpustack.collect import catalogue, probe_results, workers  # noqa: E402
 from gpustack.collect import updates as index  # noqa: E402
 from gpustack.compare import compare  # noqa: E402
@@ -38,12 +38,9 @@ from gpustack.explain import explain  # noqa: E402
 from gpustack.imports.sifting import sift  # noqa: E402
 from gpustack.imports.texts import take as take_text  # noqa: E402
 from gpustack.matrix import Matrix  # noqa: E402
-from gpustack.model import plain, versions  # noqa: E402
+from gpustack.model import versions, writing  # noqa: E402
 from gpustack.model.facts import Facts, Host  # noqa: E402
-from gpustack.redaction import (  # noqa: E402
-    redact,
-    tokens,
-)
+from gpustack.redaction import form, redact  # noqa: E402
 from tests.bench import lines  # noqa: E402
 from tests.faults.tree import FILES as KERNEL  # noqa: E402
 from tests.told import ToldHost, load  # noqa: E402
@@ -106,7 +103,7 @@ def eat_answer(dice: random.Random) -> object:
     ]
     replies += [replace(one, deep=True, answer=answer(dice)) for one in replies if dice.random() < DEEP]
     components, unseen = probe_results.parse(replies)
-    return plain.render(judge(Facts(taken="x", host=Host(), components=components, not_seen=unseen), MATRIX))
+    return writing.render(judge(Facts(taken="x", host=Host(), components=components, not_seen=unseen), MATRIX))
 
 
 def eat_snapshot(dice: random.Random) -> object:
@@ -115,7 +112,7 @@ def eat_snapshot(dice: random.Random) -> object:
     facts = snapshots.take(said, "x") if isinstance(said, dict) else snapshots.read(json.dumps(said))
     again = snapshots.render(*redact((facts, snapshots.unknown(said, facts))))
     if dice.random() > 0.8:  # noqa: PLR2004
-        return plain.render(compare(judge(facts, MATRIX), judge(snapshots.read(again), MATRIX)))
+        return writing.render(compare(judge(facts, MATRIX), judge(snapshots.read(again), MATRIX)))
     return again
 
 
@@ -143,7 +140,7 @@ def eat_machine(dice: random.Random) -> object:
     components, unseen = probe_results.parse(
         [catalogue.Reply(system=system, environment=host.environment, answer=said)]
     )
-    return plain.render(judge(Facts(taken="x", host=Host(), components=components, not_seen=unseen), MATRIX))
+    return writing.render(judge(Facts(taken="x", host=Host(), components=components, not_seen=unseen), MATRIX))
 
 
 def eat_figures(dice: random.Random) -> object:
@@ -151,8 +148,8 @@ def eat_figures(dice: random.Random) -> object:
     path = Path(FOLDER.name) / "bench.json"
     path.write_text(json.dumps(swapped(dice, FIGURES, dice.choice((0.0001, 0.001, 0.01)))))
     with suppress(GpustackError):
-        comparing.load(path)
-    return plain.render(comparing.read(path))
+        bench.load(path)
+    return writing.render(bench.read(path))
 
 
 def eat_line(dice: random.Random) -> object:
@@ -164,7 +161,7 @@ def eat_line(dice: random.Random) -> object:
         return None
     bench = dice.choice(suite.listed())
     said = swapped(dice, lines.measured(bench.id, 1e9, 0.001), dice.choice((0.005, 0.02)))
-    return plain.render(results.measured(said, bench, seen, None))
+    return writing.render(results.measured(said, bench, seen, None))
 
 
 def eat_pip(dice: random.Random) -> object:
@@ -208,7 +205,7 @@ def targets() -> tuple[Target, ...]:
         Target("versions", lambda dice: [parse(spoilt(dice, "580.159.04+cu128")) for parse in parse_all], 10),
         Target("snapshots", eat_snapshot, 6),
         Target("snapshots as text", lambda dice: snapshots.read(spoilt(dice, json.dumps(SNAPSHOTS[0]))), 4),
-        Target("secrets", lambda dice: tokens.find(spoilt(dice, dice.choice(TEXTS))[:2000], ["x"]), 2),
+        Target("secrets", lambda dice: form.find(spoilt(dice, dice.choice(TEXTS))[:2000], ["x"]), 2),
         Target("policies", lambda dice: policy.read(spoilt(dice, POLICY)), 4),
         Target("saved figures", eat_figures, 3),
         Target("lines of the bench", lambda dice: listening._line(bent(dice, said)), 4),  # noqa: SLF001 - what reads them

@@ -23,7 +23,7 @@ from benchmarks import costs  # noqa: E402 - of this checkout
 from gpustack import snapshots  # noqa: E402 - of this checkout
 from gpustack.diagnose.engine import judge  # noqa: E402
 from gpustack.matrix import Matrix  # noqa: E402
-from gpustack.model import plain  # noqa: E402
+from gpustack.model import writing  # noqa: E402
 
 MOST_SECONDS, MOST_MIB = 5.0, 500
 XID = "NVRM: Xid (PCI:0000:{:02x}:00): {}, pid=1234, name=python, Ch 00000008\n"
@@ -91,7 +91,7 @@ def same(times: int) -> int:
     """Judge one snapshot this many times; return how many different reports result, byte for byte."""
     facts = snapshots.read(json.dumps(machine(8)))
     matrix = Matrix()
-    return len({plain.render(judge(facts, matrix)) for _ in range(times)})
+    return len({writing.render(judge(facts, matrix)) for _ in range(times)})
 
 
 def main() -> int:

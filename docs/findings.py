@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.explain import topics
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.terms import place_of
@@ -46,8 +46,8 @@ def row(layer: Layer | None, layers: Mapping[str, Layer | None]) -> str:
 def entry(finding: str) -> str:
     """Return one finding: its anchor, its title, its paragraphs, and where its rule stands."""
     title, *rest = topics.text(finding)
-    ruled = finding in rulebook.ids()
-    file = rulebook.file_of(finding) if ruled else topics.__name__.replace(".", "/") + ".py"
+    ruled = finding in rule.ids()
+    file = rule.file_of(finding) if ruled else topics.__name__.replace(".", "/") + ".py"
     said = "\n\n".join((f"**{plain(title)}**", *map(plain, rest)))
     return f'<a id="{finding}"></a>\n\n## {finding}\n\n{said}\n\n[its {"rule" if ruled else "text"}](../{file})\n'
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
 from gpustack.redaction import redact
-from gpustack.redaction.form import FORMS
-from gpustack.redaction.tokens import NAMED
+from gpustack.redaction.form import FORMS, NAMED
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -14,7 +14,7 @@ from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
 from gpustack.collect.workers import Task, ask
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.rulebook import ids
+from gpustack.diagnose.rule import ids
 from gpustack.errors import BrokenError, InputError
 from gpustack.model.facts import Status
 from gpustack.model.matrix_answer import Part, Proof, SelfTest
@@ -63,10 +63,7 @@ def prove(matrix: Matrix, door: Door | None = None) -> SelfTest:
     begun = door.now()
     proofs = (*rules(matrix, sick_facts()), *guards(door))
     return SelfTest(
-        tool=matrix.tool,
-        held=all(proof.held for proof in proofs),
-        proofs=proofs,
-        seconds=round(door.now() - begun, 3),
+        tool=matrix.tool, held=all(proof.held for proof in proofs), proofs=proofs, seconds=round(door.now() - begun, 3)
     )
 
 

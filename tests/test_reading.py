@@ -17,9 +17,9 @@ from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import drivers, ranges, toolkits
 from gpustack.matrix.subjects.ranges import VersionRange
 from gpustack.model.facts import Facts, Layer
-from gpustack.model.plain import plain
 from gpustack.model.reading import MisfitError, key, made, whole
 from gpustack.model.versions import ComputeCapability, DriverRelease
+from gpustack.model.writing import plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,10 @@ from gpustack.model.difference import Difference
 from gpustack.model.facts import Facts
 from gpustack.model.fleet import Decoded, FleetDifference, FleetReport, History, Matchings
 from gpustack.model.matrix_answer import Explanation, MatrixAnswer, MatrixTables, MatrixUpdate, SelfTest, StackMap
-from gpustack.model.plain import SCHEMAS
 from gpustack.model.policy import CheckReport, Policy
 from gpustack.model.report import Report
 from gpustack.model.trace import Trace
+from gpustack.model.writing import SCHEMAS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 KINDS = (policy.Policy, policy.Gpus, policy.Ignored, policy.Raised, policy.Figures, policy.InUse, policy.Golden)

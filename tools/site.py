@@ -18,7 +18,7 @@ REPO = Path(__file__).resolve().parents[1]
 if str(REPO) not in sys.path:  # mkdocs loads a hook by its path
     sys.path.insert(0, str(REPO))
 
-from gpustack.diagnose import rulebook  # noqa: E402 - see above
+from gpustack.diagnose import rule  # noqa: E402 - see above
 from gpustack.explain import topics  # noqa: E402
 from gpustack.matrix import Matrix  # noqa: E402
 from gpustack.matrix.subjects import health, messages  # noqa: E402
@@ -115,7 +115,7 @@ def findings() -> Iterator[tuple[str, str]]:
     )
     yield "findings/index.md", f"# Findings\n\n{about}\n\n| layer | findings |\n|---|---|\n{rows}\n"
     leads = _leads(matrix)
-    behind = {one: [cause for cause in rulebook.explained_by(one) if cause in ids] for one in ids}
+    behind = {one: [cause for cause in rule.explained_by(one) if cause in ids] for one in ids}
     for one in ids:
         first, *rest = topics.text(one)
         layer = places[one]

@@ -12,7 +12,7 @@ from gpustack.ask.given import made, put, where
 from gpustack.ask.pairs import SERVERS
 from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.search import Search, builds_of, rank
-from gpustack.ask.why import judge
+from gpustack.ask.why import Judged, judge
 from gpustack.diagnose import installing
 from gpustack.diagnose.change_sets import change_set, place, with_torch
 from gpustack.diagnose.machine.frameworks import embedded
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.ask.subjects import Subject
-    from gpustack.ask.why import Judged
     from gpustack.model.facts import Facts
 
 
@@ -96,8 +95,7 @@ def _versions(search: Search) -> Iterator[Alternative]:
     If all of them work only with limits, one without any follows.
     """
     kind = Change.DRIVER if search.subject.component == "nvidia-driver" else Change.VERSION
-    offered: set[str] = set()
-    native = False
+    offered, native = set[str](), False
     for one in _by_distance(search):
         minor = ".".join(one.version.split(".")[:2])
         enough = len(offered) >= search.versions
@@ -158,12 +156,11 @@ def _lasting(search: Search) -> Subject:
 def _release(search: Search, one: Candidate) -> Judged | None:
     """Return the answer for another release, in the build that an install picks or else the best of its others."""
     subject = replace(_lasting(search), version=one.version)
+    tries = [subject]
     if subject.component == "pytorch":
         usual = torch.default_build(search.matrix, one.version)
         subject = replace(subject, tag=usual.tag if usual else None)
-        tries = (subject, *builds_of(subject, search))
-    else:
-        tries = (subject,)
+        tries = [subject, *builds_of(subject, search)]
     found = [judged for build in tries if (judged := search.better(build))]
     best = max(map(rank, found), default=0)
     fitting = [judged for judged in found if rank(judged) == best]

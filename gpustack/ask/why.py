@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpustack.ask import pairs as related
 from gpustack.ask.given import GPUS, is_given, put, where
-from gpustack.ask.installed import BROUGHT, brought, install, offered
-from gpustack.ask.pairs import FRAMEWORKS, ON_TORCH, gaps, undecided
+from gpustack.ask.pairs import FRAMEWORKS, ON_TORCH, ends, gaps, meant, named, on_cpu, spoken, undecided, unspoken
 from gpustack.ask.releases import BY_MINOR, known
-from gpustack.ask.speaking import NAMES, WITHOUT_GPU, ends, meant, named, on_cpu, spoken, unspoken
+from gpustack.ask.subjects import BROUGHT, brought, install, offered
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import nvidia_here
@@ -205,7 +205,7 @@ def _alone(subject: Subject, facts: Facts) -> Reason:
 def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason | None:
     """Return that an examined machine has no GPU and no driver, for a subject that needs one."""
     wants = facts.taken and not on_cpu(subject) and not any(one.to in DEVICES for one in own)
-    if not wants or nvidia_here(facts) or subject.component in WITHOUT_GPU:
+    if not wants or nvidia_here(facts) or subject.component in related.WITHOUT_GPU:
         return None
     text = "No NVIDIA GPU or driver was found on this machine, so it cannot be said whether it would run on one."
     return Reason(text=text, verdict=Compatibility.UNKNOWN)
@@ -271,9 +271,9 @@ def _reason(contract: Contract, subject: Subject, facts: Facts) -> Reason:
 def _named(component: str, subject: Subject, facts: Facts) -> str:
     if component != subject.component:
         beside = version(facts, component) if component in {*FRAMEWORKS, *ON_TORCH} else None
-        return " ".join(filter(None, [NAMES.get(component, component), beside]))
+        return " ".join(filter(None, [related.NAMES.get(component, component), beside]))
     release = f" {subject.version}" if subject.version and component not in GPUS else ""
-    return f"{NAMES.get(component, subject.name)}{release}" + (f" ({subject.tag})" if subject.tag else "")
+    return f"{related.NAMES.get(component, subject.name)}{release}" + (f" ({subject.tag})" if subject.tag else "")
 
 
 def _found(contract: Contract, facts: Facts) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
@@ -34,6 +33,7 @@ APPLE = re.compile(r"mac(?:os|book|-?mini|-?studio)?|osx|os-x|apple|m[1-5](?:pro
 MINE = frozenset({"my", "this", "here", "mine"})
 NAMES = frozenset({*COMPONENTS, *FIND, *KNOWN})
 BRANCH = re.compile(r"[3-6]\d\d(?:\.\d+){0,2}")  # of a driver: "nvidia 550"
+KERNEL = re.compile(r"^(\d\.\d{1,3}(?:\.\d{1,3})?)(?:[-+~.]\w[\w.+~-]{0,40})?$")  # "linux 6.14.0-29-generic"
 FILLING = frozenset(
     re.findall(
         r"\S+",
@@ -41,19 +41,16 @@ FILLING = frozenset(
     a an and any are at be best but can do does find fine fits for from get gives goes gpu gpus graphics card have
     how i if in install is it latest linux machine me need needs newest of ok okay on or please possible release run
     running runs still support supported supports that the there to together under use using version versions want
-    what which why will with work working works would you computer server laptop
-    dual parallel training whats wont cant doesnt dont isnt
-    hows im ive did not am was says shows reports prints turing pascal volta ampere hopper newer older nvidia amd
-    intel compatible env environment inside without no has
+    what which why will with work working works would you computer server laptop dual parallel training whats wont cant
+    doesnt dont isnt hows im ive did not am was says shows reports prints turing pascal volta ampere hopper newer older
+    nvidia amd intel compatible env environment inside without no has
     """,
     )
 )
 # Ways to install and run, by the words for them.
 WAYS = {
-    **{
-        one: one
-        for one in ("pip", "uv", "poetry", "pixi", "conda", "docker", "podman", "kubernetes", "apptainer", "slurm")
-    },
+    **{one: one for one in ("pip", "uv", "poetry", "pixi", "conda", "docker", "podman", "kubernetes")},
+    **{one: one for one in ("apptainer", "slurm")},
     **dict.fromkeys(("mamba", "micromamba", "miniconda", "miniforge", "anaconda"), "conda"),
     **dict.fromkeys(("container", "dockerfile", "image", "devcontainer"), "docker"),
     **dict.fromkeys(("k8s", "kube", "openshift", "pod"), "kubernetes"),
@@ -63,17 +60,13 @@ WAYS = {
 }
 WINDOWS = re.compile(r"win(?:dows)?-?(?:10|11)?", re.IGNORECASE)
 WSL = frozenset({"wsl", "wsl2", "wsl1"})
-OF_A_MAC = frozenset(
-    {"pro", "max", "ultra", "mini", "studio", "air", "silicon", "chip", "gpu", "metal", "mps", "backend"}
-)
+OF_A_MAC = {"pro", "max", "ultra", "mini", "studio", "air", "silicon", "chip", "gpu", "metal", "mps", "backend"}
 BRANDS = frozenset({"radeon", "amd", "geforce", "gtx", "ryzen"})  # before a number such as 780M, which is no size
 LONGEST_NAME = 4  # words in the name of a GPU, such as rtx 4070 ti super
 SMI = frozenset({"nvidia-smi", "smi", "nvidiasmi"})
 SERIES = 4  # digits of a card's number, such as 5090
 JOINED = 3  # words of one name, such as nvidia container toolkit
-OF_A_MACHINE = frozenset(
-    {"driver", "cuda", "cuda-toolkit", "toolkit", "gpu", "python"}
-)  # without a version, the installed ones
+OF_A_MACHINE = {"driver", "cuda", "cuda-toolkit", "toolkit", "gpu", "python"}  # without a version, the installed ones
 # The subject comes first, what it depends on later: a plan changes what comes first.
 LATER = {"cuda-toolkit": 1, "cudnn": 1, "nccl": 1, "nvidia-driver": 2, "gpu": 3}
 LAST = {"python": 4, "gcc": 4, "clang": 4, "linux-kernel": 4}
@@ -105,14 +98,13 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
     plain = [one for word in _joined([word.strip("?!,;\"'") for word in words], matrix) for one in _apart(word, matrix)]
     ways = tuple(dict.fromkeys(WAYS[one.lower()] for one in plain if one.lower() in WAYS))
     plain = list(_shown(plain, matrix))
-    of_driver = [one.lower() == "nvidia" and bool(BRANCH.fullmatch(after)) for one, after in pairwise(plain)]
-    plain = ["driver" if known else one for one, known in zip_longest(plain, of_driver)]
+    plain = [_meant(*around) for around in zip(["", *plain[:-1]], plain, [*plain[1:], ""], strict=True)]
     system, machine, left = _ground([one for one in plain if one.lower() not in FILLING | MINE | {*WAYS}])
     found = tuple(_with_builds(tuple(_subjects(left, matrix)), matrix))
     if any(_known(one, matrix) and not _place(one, matrix) and one != "rocm" for one in found):
         found = tuple(one for one in found if one != "rocm")  # without a version it names the build
-    known = [one for one in found if _known(one, matrix)]
-    known = [*_behind(known, matrix), *known]
+    named = [one for one in found if _known(one, matrix)]
+    known = [*_behind(named, matrix), *named]
     if not known:
         return Asked(subjects=tuple(parts))  # nothing in it is known: it is rejected as typed
     return Asked(
@@ -123,6 +115,15 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
         ways=ways,
         strange=tuple(one for one in found if one not in known),
     )
+
+
+def _meant(before: str, word: str, after: str) -> str:
+    """Return a word as its neighbours mean it: nvidia 550 is a driver, linux 6.14.0-29-generic the kernel 6.14.0."""
+    if before.lower() in {"linux", "kernel", "linux-kernel"}:
+        return KERNEL.sub(r"\1", word)
+    if word.lower() == "nvidia" and BRANCH.fullmatch(after):
+        return "driver"
+    return "kernel" if word.lower() == "linux" and KERNEL.fullmatch(after) else word
 
 
 def _behind(subjects: Sequence[str], matrix: Matrix) -> Iterator[str]:

@@ -40,7 +40,7 @@ DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
 def _list_checks(*, wanted: bool) -> None:
     """Print each check with the first sentence of what it means."""
     if wanted:
-        from gpustack.diagnose.rulebook import explain
+        from gpustack.diagnose.rule import explain
 
         write("".join(f"{one}: {sentence(explain(one) or '')}\n" for one in findings()), None)
         raise typer.Exit
@@ -144,7 +144,7 @@ def snapshot(
 
     With --from, what was recorded elsewhere is written again, redacted and in today's schema.
     """
-    from gpustack.model.plain import render
+    from gpustack.model.writing import render
 
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
     if pseudonyms and not redacted:

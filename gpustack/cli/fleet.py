@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gpustack.cli.fleet_pairs import Labels, pairs
+from gpustack.cli.measuring import Labels, pairs
 from gpustack.cli.options import Fail, Formats, Hidden, Output, Plugins, Pseudonyms, Verbose
 from gpustack.cli.results import rendered, write
 from gpustack.errors import UsageError
@@ -32,8 +32,7 @@ fleet.add_typer(pairs)
 IMAGE = re.compile(r"[\w][\w./:@-]{0,500}")
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with NODE.json.gz of each node.")]
 Named = Annotated[
-    str | None,
-    typer.Option("--nodes", metavar="NODES", help="Such as gpu[001-128],login1.", show_default="all"),
+    str | None, typer.Option("--nodes", metavar="NODES", help="Such as gpu[001-128],login1.", show_default="all")
 ]
 Store = Annotated[
     Path, typer.Option("--store", metavar="FILE", help="The store that gpustack fleet judge wrote: DIR/fleet.sqlite.")
@@ -140,7 +139,7 @@ def judge(
 
     DIR may also be a file that gpustack fleet pack wrote: SQLite, DuckDB or Parquet.
     """
-    from gpustack.fleet import nodes, runs, tables
+    from gpustack.fleet import nodes, runs
     from gpustack.fleet.judging import judge as judge_all
 
     for fault in LOADED.faults:
@@ -156,7 +155,7 @@ def judge(
             typer.echo(f"\rgpustack: {done} of {of} nodes", err=True, nl=done == of)
 
     called = hidden.called if hidden else str
-    with tables.unpacked(folder) as files:
+    with nodes.unpacked(folder) as files:
         whole = judge_all(files, labels=known, workers=workers, progress=told, called=called, ray=ray)
         report = whole.report
         if hidden:
@@ -210,9 +209,9 @@ def pack(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Such as nodes.sqlite, nodes.duckdb or nodes.parquet.")],
 ) -> None:
     """Write a folder of nodes into one file, which gpustack fleet judge reads too; two of the formats need DuckDB."""
-    from gpustack.fleet import tables
+    from gpustack.fleet import nodes
 
-    typer.echo(f"{tables.pack(folder, file)} recordings written")
+    typer.echo(f"{nodes.pack(folder, file)} recordings written")
 
 
 @fleet.command()
@@ -240,7 +239,7 @@ def _known(finding: str, had: tuple[str, ...]) -> None:
     """Raise UsageError for an unknown finding; a known one that no node has had is an answer."""
     from difflib import get_close_matches
 
-    from gpustack.diagnose.rulebook import ids
+    from gpustack.diagnose.rule import ids
 
     if finding not in ids():
         near = ", ".join(get_close_matches(finding, {*ids(), *had}, 3))

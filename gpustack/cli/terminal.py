@@ -116,7 +116,7 @@ def known(name: str, among: Iterable[str], what: str) -> str:
 
 def findings(incomplete: str = "") -> list[str]:
     """Return the ids of findings with this prefix, for the shell to complete."""
-    from gpustack.diagnose.rulebook import ids
+    from gpustack.diagnose.rule import ids
 
     return sorted(one for one in ids() if one.startswith(incomplete))
 

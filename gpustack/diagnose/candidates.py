@@ -8,13 +8,14 @@ from itertools import islice
 from math import floor
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import rulebook
-from gpustack.diagnose.deciding import decide
-from gpustack.diagnose.machine.messages import MESSAGE, heard
+from gpustack.diagnose import fixes, rule
+from gpustack.diagnose.machine.events import MESSAGE, heard
+from gpustack.diagnose.machine.values import number, told
+from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import AT_WORK, Status, Strength
-from gpustack.model.report import Because, Candidate, Confidence, Health, Severity, Similar
+from gpustack.model.report import Because, Candidate, Confidence, Decide, Health, Severity, Similar
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -28,6 +29,15 @@ COMPLAINTS = (
     *("gpu-complaint", "crash-said"),
 )
 SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory")
+# In a few words with these someone speaks of a GPU at work: of what a training comes to, of how much of it is used.
+GPU_WORDS = frozenset({"gpu", "gpus"})
+WORK_WORDS = frozenset(
+    (
+        *("train", "trains", "trained", "training", "epoch", "epochs", "loss", "nan", "converge", "iteration", "batch"),
+        *("inference", "tokens", "util", "utilization", "gpu-util"),
+    )
+)
+FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
 SURE, SURER = 0.9, 0.995  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
@@ -41,14 +51,7 @@ MOST_CODE = 10_000
 VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"}
 ELSEWHERE = ("wsl-", "tf-no-native-windows-")  # causes of Windows
 OF_LINUX = (
-    "dkms-",
-    "nouveau-",
-    "nova-",
-    "secure-boot-",
-    "nvidia-uvm-",
-    "uvm-",
-    "docker-snap",
-    "user-not-in-",
+    *("dkms-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
     "libcuda-so-",
 )
 
@@ -69,14 +72,21 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     shown at work in words, nothing that is known of faults being in them, it is.
     """
     complains = heard(facts, *COMPLAINTS) and not heard(facts, AT_WORK)
-    shown = heard(facts, *SHOWN)
+    shown = heard(facts, *SHOWN) or _spoken_of_at_work(facts)
     if facts.taken or not ((status is Health.HEALTHY and complains) or (status is Health.UNKNOWN and shown)):
         return status
     calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
     if status is Health.HEALTHY:
         return status if calm >= SURER else Health.UNKNOWN
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    return Health.HEALTHY if calm >= SURE and not complains and not heard(facts, *faults) else status
+    works = calm >= SURE or number(told(facts, "nvml"), "code") == 0  # as where nvidia-smi printed its first line
+    return Health.HEALTHY if works and not complains and not heard(facts, *faults) else status
+
+
+def _spoken_of_at_work(facts: Facts) -> bool:
+    words = frozenset(facts.words)
+    here = words & GPU_WORDS or _present(facts.find("gpu"))
+    return bool(here and words & WORK_WORDS) and len(words) <= FEW_WORDS
 
 
 def _told(noted: str, findings: Collection[Finding]) -> bool:
@@ -89,7 +99,8 @@ def likely(
 ) -> Iterator[Candidate]:
     """Yield the likely causes of what was seen, the likeliest first, without those that are known.
 
-    What explains a program's message and is no fault of the machine (``noted``) goes before what only may be.
+    What explains a program's message and is no fault of the machine (``noted``) goes before what only may be, and so
+    does what a message mostly leads to by its row (docs/decisions/0012 says how much that gains).
     """
     if not recognised(facts):
         return
@@ -97,17 +108,20 @@ def likely(
     ranked = [one for one in held.rank(seen) if one.cause != NOTHING_WRONG and possible(one.cause, facts)]
     least = LEAST * sum(one.weight for one in ranked)
     others = [one for one in ranked if one.because and one.cause not in known]
-    others.sort(key=lambda one: one.cause not in noted)
-    for one in (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least)):
+    named = _led(facts, matrix, seen)
+    others.sort(key=lambda one: (one.cause not in noted, one.cause not in named))
+    shown = (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least))
+    weights = sorted((one.weight for one in shown), reverse=True)  # what was moved to the front is as likely as others
+    for one, weight in zip(shown, weights, strict=True):
         yield Candidate(
             id=one.cause,
             title=title(one.cause),
-            weight=floor(one.weight * FINE) / FINE,
+            weight=floor(weight * FINE) / FINE,
             because=tuple(_reasons(one, seen)),
             similar=tuple(
                 Similar(source=source, cause=one.cause) for source in held.similar(one.cause, seen, MOST_SIMILAR)
             ),
-            decide=decide(one.cause),
+            decide=_decide(one.cause),
         )
     if not others:
         yield from _meant(facts, matrix, seen, known)
@@ -117,15 +131,21 @@ def _meant(
     facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None], known: Collection[str]
 ) -> Iterator[Candidate]:
     """Yield what the messages mostly lead to, by their rows, where no recorded machine speaks for any cause."""
-    led: dict[str, dict[str, Because]] = {}
-    for row in patterns(matrix):
-        said = seen.get(f"{MESSAGE}:{row.kind}")
-        if said and row.finding and row.finding not in {*known, OWN_FAULT} and possible(row.finding, facts):
-            led.setdefault(row.finding, {})[row.kind] = said
+    led = {cause: grounds for cause, grounds in _led(facts, matrix, seen).items() if cause not in known}
     for cause, grounds in islice(led.items(), ALWAYS):
         weight = floor(FINE / (len(led) + 1)) / FINE
         because = tuple(grounds.values())[:MOST_REASONS]
-        yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=decide(cause))
+        yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=_decide(cause))
+
+
+def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Mapping[str, Mapping[str, Because]]:
+    """Return the findings that the messages mostly lead to, by their rows, each with these messages by kind."""
+    led: dict[str, dict[str, Because]] = {}
+    for row in patterns(matrix):
+        said = seen.get(f"{MESSAGE}:{row.kind}")
+        if said and row.finding and row.finding != OWN_FAULT and possible(row.finding, facts):
+            led.setdefault(row.finding, {})[row.kind] = said
+    return led
 
 
 def recognised(facts: Facts) -> bool:
@@ -135,7 +155,7 @@ def recognised(facts: Facts) -> bool:
 
 def title(cause: str) -> str:
     """Return what a finding says, in a sentence without its end."""
-    said = rulebook.explain(cause) or cause
+    said = rule.explain(cause) or cause
     return " ".join(said.partition("\n\n")[0].split()).rstrip(".")
 
 
@@ -194,3 +214,8 @@ GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "inte
 
 def _present(one: Component | None) -> bool:
     return one is not None and one.status is Status.PRESENT
+
+
+def _decide(cause: str) -> Decide:
+    otherwise = Decide(text="Run gpustack on the machine itself.", commands=(fixes.DOCTOR_DEEP,))
+    return decisions().get(cause, otherwise)

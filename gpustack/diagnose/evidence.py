@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import exercised
-from gpustack.diagnose.machine.messages import MESSAGE
+from gpustack.diagnose.machine.events import MESSAGE
 from gpustack.diagnose.machine.values import at, everything, flag, text, told
-from gpustack.diagnose.rulebook import explained_by
+from gpustack.diagnose.rule import explained_by
 from gpustack.diagnose.rules import NAMED, WRONG_CUDNN, WRONG_LIBRARIES
 from gpustack.model.facts import Status, Strength, Unseen
 from gpustack.model.report import Confidence, Severity
@@ -43,6 +43,10 @@ def unseen(facts: Facts) -> Iterator[Unseen]:
     for seen in facts.components:
         if seen.status is Status.UNKNOWN and not any(one.what.startswith(seen.id) for one in facts.not_seen):
             yield Unseen(what=seen.id, why=seen.reason or "no reason was given")
+        left_out = (copy for copy in seen.instances if seen.status is Status.PRESENT and copy.status is Status.UNKNOWN)
+        yield from (
+            Unseen(what=f"{seen.id}: {copy.key}", why=why) for copy in left_out if (why := text(copy.facts, "why"))
+        )
     yield from (Unseen(what=name, why="these facts do not have it") for name in ALWAYS if not facts.find(name))
     log = facts.find(LOG)
     if log and log.status is not Status.UNKNOWN and flag(told(facts, LOG), "readable") is not True:

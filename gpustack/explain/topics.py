@@ -7,7 +7,7 @@ from dataclasses import replace
 from inspect import cleandoc
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import serving
 from gpustack.matrix.subjects.codes import ClockReason, Number, bucket_of, cascades
@@ -38,12 +38,12 @@ CAPABILITY = ("nvidia-smi --query-gpu=name,compute_cap --format=csv",)
 
 def ids() -> tuple[str, ...]:
     """Return the id of every finding that can be explained, in the order of the rules."""
-    return (*rulebook.ids(), *BENCH, *TRACE)
+    return (*rule.ids(), *BENCH, *TRACE)
 
 
 def text(finding: str) -> tuple[str, ...]:
     """Return the paragraphs of a finding's text, the first its title; none where there is no such finding."""
-    said = BENCH.get(finding) or TRACE.get(finding) or rulebook.explain(finding) or ""
+    said = BENCH.get(finding) or TRACE.get(finding) or rule.explain(finding) or ""
     return tuple(" ".join(part.split()) for part in cleandoc(said).split("\n\n") if part.strip())
 
 

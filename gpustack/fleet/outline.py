@@ -14,7 +14,7 @@ from hashlib import blake2b
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.diagnose.requirements.states import UPTIME
 from gpustack.matrix.facts import Schema
 from gpustack.matrix.subjects import health
@@ -124,7 +124,7 @@ class Outlines:
         self.roots: dict[str, Step] = {}
         self.made: dict[tuple[str, str], Part] = {}
         self.timed = False
-        self.whole = bool(rulebook.ADDED)  # rules of plugins may read any fact unchanged
+        self.whole = bool(rule.ADDED)  # rules of plugins may read any fact unchanged
         duties: tuple[health.Duty, ...] = (*health.states(matrix), *health.limits(matrix), *health.alikes(matrix))
         for duty in duties:
             if isinstance(duty, health.Limit):

@@ -15,7 +15,7 @@ from gpustack.errors import InputError
 from gpustack.imports import deadline
 from gpustack.imports.deadline import LATE, OutOfTime, halfway, unread, within
 from gpustack.model.facts import Facts, Host, Unseen
-from gpustack.model.plain import MOST_BYTES
+from gpustack.model.writing import MOST_BYTES
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -117,9 +117,9 @@ def _joined(snapshot: Facts, told: Facts) -> Facts:
 
     What could not be checked there is taken from the texts; disagreements become ``not_seen``.
     """
-    from gpustack.imports import joining  # noqa: PLC0415 - few snapshots come with texts
+    from gpustack.imports import own_reports  # noqa: PLC0415 - few snapshots come with texts
 
-    components, conflicts = joining.join(snapshot.components, told.components)
+    components, conflicts = own_reports.join(snapshot.components, told.components)
     return replace(
         snapshot,
         components=components,

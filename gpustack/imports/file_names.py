@@ -100,6 +100,16 @@ ASKED_FOR = re.compile(
 NO_PACKAGE = frozenset({"python", "cuda", "cudatoolkit", "pytorch-cuda", "cuda-toolkit"})
 # An extra that names the CUDA of JAX's plugin: jax[cuda12], jax[cuda12_pip].
 JAX = re.compile(r"(?<![\w-])jax\[cuda(?P<major>1[1-9])(?:_\w+|-\w+)?\]")
+# What is printed only on Windows: folders of its users and of Pythons there, and the compiler of its Pythons.
+WINDOWS = re.compile(
+    r"\b[A-Z]:\\{1,2}(?:Users\\|[^\n:]{1,200}[\\/](?:site-packages|Scripts)[\\/])|\[MSC v\.1\d{3} (?P<bits>32|64) bit",
+    re.IGNORECASE,
+)
+# A build that only PyTorch has, without its name: "2.0.0+cpu" in a settings page.
+TAGGED = re.compile(
+    r"(?:^|[\s\"'(:])(?P<version>[12]\.\d{1,2}\.\d)\+(?P<tag>cpu|cu1[0-3]\d|rocm\d\.\d)(?![\w.])", re.MULTILINE
+)
+OTHERS = re.compile(r"vllm|sglang|jax|flash|xformers|torch\w|torch[-_]\w|paddle|tensorflow|dgl|mmcv", re.IGNORECASE)
 # A driver library whose name contains its release.
 LIBRARY = re.compile(r"\blib(?:cuda|nvidia-(?:ml|nvvm|opencl))\.so\.(?P<release>\d{3}\.\d{2,3}(?:\.\d{2})?)\b")
 FAILED = re.compile(r"No matching distribution|Could not find a version|PackagesNotFoundError|UnsatisfiableError")
@@ -139,6 +149,9 @@ def read(origin: str, text: str, into: Gathered) -> None:
     if asked and into.knows("pytorch") and not into.fact("pytorch", "accelerator") and not into.fact("pytorch", "cuda"):
         into.tell("pytorch", origin, cuda=_asked(asked), accelerator="cuda")
     _of_conda(origin, text, into)
+    _of_windows(origin, text, into)
+    if not into.knows("pytorch"):
+        _tagged(origin, text, into)
     releases = {one["release"] for one in islice(LIBRARY.finditer(text), MOST)}
     if len(releases) == 1 and not into.fact(
         "nvidia-driver", "package_version"
@@ -149,6 +162,25 @@ def read(origin: str, text: str, into: Gathered) -> None:
         into.tell("jax", origin, build=f"cuda{jax['major']}")
     for match in islice(IMAGE.finditer(text), MOST):
         _image(origin, match["image"], match["tag"], into)
+
+
+def _of_windows(origin: str, text: str, into: Gathered) -> None:
+    """Read that this is Windows, and whether its Python has 32 or 64 bits."""
+    found = None if into.knows("linux-kernel") or into.host.get("container") else WINDOWS.search(text)
+    if found:
+        into.machine(os="Windows")
+    if found and found["bits"]:
+        into.tell("python", origin, bits=int(found["bits"]))
+
+
+def _tagged(origin: str, text: str, into: Gathered) -> None:
+    """Read a version with a build tag as PyTorch's, if its line names nothing else that has such builds."""
+    found = TAGGED.search(text)
+    line = text[text.rfind("\n", 0, found.start("version")) + 1 :].partition("\n")[0] if found else ""
+    if found and not OTHERS.search(line):
+        version = f"{found['version']}+{found['tag']}"
+        build = devices.named(version)
+        into.tell("pytorch", origin, version=version, build=build.tag, accelerator=build.accelerator, cuda=build.cuda)
 
 
 def _of_conda(origin: str, text: str, into: Gathered) -> None:
@@ -227,12 +259,7 @@ def _wheels(origin: str, text: str, into: Gathered) -> None:
     if "torch" in fresh and not into.version("pytorch"):
         build = devices.named(fresh["torch"])
         into.tell(
-            "pytorch",
-            origin,
-            version=fresh["torch"],
-            build=build.tag,
-            accelerator=build.accelerator,
-            cuda=build.cuda,
+            "pytorch", origin, version=fresh["torch"], build=build.tag, accelerator=build.accelerator, cuda=build.cuda
         )
 
 

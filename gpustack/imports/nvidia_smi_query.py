@@ -1,4 +1,4 @@
-"""The output of ``nvidia-smi -q``: first the machine, then each GPU, fields indented below their headings."""
+"""The output of ``nvidia-smi -q``, also as XML: first the machine, then each GPU, fields indented below headings."""
 
 from __future__ import annotations
 
@@ -22,12 +22,21 @@ ONE = re.compile(r"^[ \t]*GPU (?P<pci>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f
 FIELD = re.compile(
     r"^(?P<indent>[ \t]*)(?P<name>[A-Za-z][^:\n]{0,60}?)[ \t]*(?::[ \t]*(?P<value>[^\n]*))?$", re.MULTILINE
 )
+ROOT = "<nvidia_smi_log>"
+ELEMENT = re.compile(
+    r'^(?P<indent>[ \t]*)<(?P<tag>/?[a-z_]{2,60})(?: id="(?P<pci>[^"\n]{1,40})")?>'
+    r"(?:(?P<value>[^<\n]*)</\w{2,60}>)?[ \t]*$",
+    re.MULTILINE,
+)
+OF_PARENT = re.compile(r"^clocks_(?:event|throttle)_reason_(?:gpu_)?|_(?:mig|ecc|link_gen|link_width|clock)$")
 MOST_FIELDS = 40_000
 MOST_GPUS = 64
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
     """Read the log, if the text contains one."""
+    if ROOT in text:
+        text = ELEMENT.sub(_field, text.replace(ROOT, ""))
     marks = list(islice(ONE.finditer(text), MOST_GPUS))
     if not marks and not LOG.search(text):
         return
@@ -40,6 +49,16 @@ def read(origin: str, text: str, into: Gathered) -> None:
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
     for index, (mark, end) in enumerate(zip(marks, ends, strict=False)):
         _gpu(origin, mark["pci"], index, _fields(text[mark.end() : end]), into)
+
+
+def _field(element: re.Match[str]) -> str:
+    """Return an element of ``nvidia-smi -q -x`` as the line of ``nvidia-smi -q`` that says the same."""
+    if element["pci"]:
+        return f"GPU {element['pci']}"
+    tag = OF_PARENT.sub("", element["tag"])
+    name = TAGS.get(tag, tag.replace("_", " "))
+    value = f" : {element['value']}" if (element["value"] or "").strip() else ""
+    return "" if tag.startswith("/") else f"{element['indent']}{name}{value}"
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -173,6 +192,22 @@ RECOVERY = {
     "reboot": "node-reboot",
     "drain p2p": "drain-p2p",
     "drain and reset": "drain-and-reset",
+}
+# Elements whose names are not the field's. Source: printed by nvidia-smi 384.111 to 595, nvsmi_device_v9 to v12.dtd.
+TAGS = {
+    "uuid": "gpu uuid",
+    "serial": "serial number",
+    "pci_gpu_link_info": "gpu link info",
+    "pcie_gen": "pcie generation",
+    "link_widths": "link width",
+    "replay_counter": "replays since reset",
+    "gpu_temp": "gpu current temp",
+    "gpu_temp_tlimit": "gpu t.limit temp",
+    "gpu_temp_slow_threshold": "gpu slowdown temp",
+    "gpu_temp_max_threshold": "gpu shutdown temp",
+    "memory_temp": "memory current temp",
+    "mem": "memory",
+    "instant_power_draw": "instantaneous power draw",
 }
 UNCORRECTED = (
     "dram uncorrectable",

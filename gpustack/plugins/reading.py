@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpustack import matrix as tables
 from gpustack.collect import catalogue
 from gpustack.collect.catalogue import System
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.diagnose.requirements.counts import ENDS
 from gpustack.diagnose.requirements.records import Record, by_id
 from gpustack.diagnose.rule import Rule
@@ -140,7 +140,7 @@ def read(folder: Path, origin: str) -> Plugin:
 def use(plugin: Plugin) -> None:
     """Add a plugin's contents to what is probed and judged from now on."""
     catalogue.ADDED.extend(plugin.systems)
-    rulebook.ADDED.update({one.id: one for one in plugin.rules})
+    rule.ADDED.update({one.id: one for one in plugin.rules})
     by_id().update({one.id: one for one in plugin.findings})
     for part, (_, table) in ROWS.items():
         tables.ADDED[table, part] = [*tables.ADDED.get((table, part), ()), *map(_thawed, getattr(plugin, part))]
@@ -198,7 +198,7 @@ def _names(row: Duty | Count | KnownBad | Pattern) -> tuple[str, ...]:
 
 
 def _matches(pattern: Pattern, facts: Mapping[tuple[str, str], Fact]) -> None:
-    """Raise ValueError for an invalid expression, and for an unknown fact."""
+    """Raise ValueError for an invalid expression or text, and for an unknown fact."""
     try:
         pattern.compiled()
     except re.error as error:

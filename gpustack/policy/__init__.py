@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.diagnose.machine.inventory import FRAMEWORKS
 from gpustack.errors import InputError
 from gpustack.matrix.subjects.ranges import is_specifier
@@ -197,7 +197,7 @@ def _raised(table: Table) -> Raised:
 def _finding(table: Table) -> str:
     """Return the id, key or pattern of findings; one that cannot match any is an error."""
     said = table.needed("finding")
-    if not any(fnmatchcase(known, said.partition("@")[0]) for known in (*rulebook.ids(), *BENCHES)):
+    if not any(fnmatchcase(known, said.partition("@")[0]) for known in (*rule.ids(), *BENCHES)):
         raise table.wrong(f"no finding has the id {shown(said)} (docs/findings.md lists them)", "finding")
     return said
 

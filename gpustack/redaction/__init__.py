@@ -11,8 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from gpustack.model.report import Because
-from gpustack.redaction.form import PLACEHOLDER, WORDS, Found
-from gpustack.redaction.tokens import find, learn, named, visible
+from gpustack.redaction.form import PLACEHOLDER, WORDS, Found, find, learn, named, visible
 
 if TYPE_CHECKING:
     from pwd import struct_passwd

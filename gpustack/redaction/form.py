@@ -1,4 +1,4 @@
-"""One form of private data, the rows of ``forms.toml``, and what no expression says: addresses, values, columns."""
+"""Private data in a text: the rows of ``forms.toml``, what no expression says, and values under a secret's name."""
 
 from __future__ import annotations
 
@@ -112,14 +112,11 @@ def shape(pattern: str, unless: str = "(?!)") -> Finder:
             held = [(group, kind) for group, kind in groups if match[group]]
             if held and not stays.fullmatch(match[held[0][0]]):
                 for group, kind in held:
-                    yield Found(match.start(group), match.end(group), kind, _alike(kind, match[group]))
+                    prefix = f"{kind.lower()}-" if kind in {"GPU", "MIG", "uuid"} else ""
+                    secret = match[group].lower().removeprefix(prefix) if prefix else match[group]
+                    yield Found(match.start(group), match.end(group), kind, secret)
 
     return find
-
-
-def _alike(kind: str, secret: str) -> str:
-    """Return a number in one spelling: lower case, and without its kind's prefix."""
-    return secret.lower().removeprefix(f"{kind.lower()}-") if kind in {"GPU", "MIG", "uuid"} else secret
 
 
 def _addresses(text: str, names: Sequence[str]) -> Iterator[Found]:
@@ -156,9 +153,7 @@ CAMEL = r"[a-z0-9](?:Password|Passwd|Token|Secret|ApiKey|AccessKey|PrivateKey|Cr
 SECRET_NAME = re.compile(rf"(?:(?<![A-Za-z])(?i:{PARTS['WORD']})|(?i:{SHORT})|{LOUD}|{CAMEL})$")
 SHORT_NAME = re.compile(rf"(?i){SHORT}$")
 COUNTED = re.compile(r"(?i)(?:token|session[_-]?id|otp|auth)$")  # "token: 128" counts tokens
-DIRECTORY = re.compile(r"(?:OLD)?PWD")
 MOST_NAME = 100
-
 SCHEME = r"(?i:(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey|AWS4-HMAC-SHA256)[ \t]{1,8})?"
 VALUE = re.compile(
     rf"[ \t]{{0,40}}{SCHEME}(?:\\?\"([^\"\\\n]*)|'([^'\n]*)|([^\s\"',;&|)\]}}<>\\][^\s\"',;&|)\]}}<>\\]*"
@@ -169,7 +164,7 @@ NOT_SAID = re.compile(r"\$[\w{(]|\*{3,}|<\w{1,24}>$|</?s>$|\[[A-Z]{1,8}\]$|%[A-Z
 
 def secret_name(name: str) -> bool:
     """Return whether a name is that of a secret."""
-    return SECRET_NAME.search(name[-MOST_NAME:]) is not None and not DIRECTORY.fullmatch(name)
+    return SECRET_NAME.search(name[-MOST_NAME:]) is not None and name not in {"PWD", "OLDPWD"}
 
 
 def _worth(name: str, value: str) -> bool:
@@ -224,3 +219,81 @@ def _columns(text: str, _: Sequence[str]) -> Iterator[Found]:
 
 
 FORMS: tuple[Form, ...] = tuple(made(row, Form) for row in TABLE["forms"])
+NAMED = {
+    "serial": re.compile(
+        r"(?i)(?:.*_)?(?:serial(?:_?(?:number|no))?|pdi|guid|asset_tag|service_tag|machine_id|boot_id|host_id|wwn)"
+    ),
+    "host": re.compile(r"(?i)(?:.*_)?(?:hostname|nodename|node_name|fqdn|master_addr|nodelist|host)"),
+    "user": re.compile(r"(?i)(?:.*_)?(?:user|username|user_name|logname|login|account|owner)"),
+}
+VERSION = re.compile(r"[<>=~!^ ]{0,3}v?\d{1,8}(?:\.\w{1,20}){1,8}[\w.+-]{0,40}(?:,.{0,80})?")
+# What splits a secret invisibly: terminal escapes and invisible letters, literal or escaped.
+HIDDEN = re.compile(
+    "(?:\x1b|\\\\x1b|\\\\033|\\\\e|\\^\\[|\\\\u001b)\\[[0-9;?]{0,30}[A-Za-z]|\x1b\\][^\x07\x1b]{0,200}(?:\x07|\x1b\\\\)"
+    "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\U0001bca0-\U0001bca3\U0001d159"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    r"|\\u(?:00ad|034f|061c|115f|1160|180[b-f]|200[b-f]|202[a-e]|20[56][0-9a-f]|2800|3164|fe0[0-9a-f]|feff|ffa0)"
+    r"|\\U000e0[0-9a-f]{3}|\\xad|&(?:#8203|#x200[bB]|ZeroWidthSpace|shy|zwn?j);|%E2%80%8[B-F]|%EF%BB%BF|%C2%AD"
+)
+
+
+def find(text: str, names: Sequence[str]) -> list[Found]:
+    """Return the secrets in this text, found under these names, without overlaps and in order."""
+    kind = named(text, names[-1] if names else "")
+    if kind:
+        return [Found(0, len(text), kind, text)]
+    low, taken, kept = text.lower(), bytearray(len(text)), []
+    for one in FORMS:
+        if not one.hints or any(hint in low for hint in one.hints):
+            for found in one.find(text, names):
+                free = taken.find(1, found.start, found.end) < 0
+                if free and found.start < found.end and not PLACEHOLDER.fullmatch(text, found.start, found.end):
+                    taken[found.start : found.end] = b"\1" * (found.end - found.start)
+                    kept.append(found)
+    return sorted(kept)
+
+
+def learn(text: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the kinds and words that this text identifies as names of users and hosts, or serial numbers."""
+    kind = named(text, names[-1] if names else "")
+    if kind and kind != "secret":
+        yield from _known(kind, text)
+        return
+    low = text.lower()
+    for one in FORMS:
+        if one.learnt and any(hint in low for hint in one.hints):
+            for found in one.find(text, names):
+                yield from _known(found.kind, found.secret)
+
+
+def _known(kind: str, word: str) -> Iterator[tuple[str, str]]:
+    """Yield a word and, for a host with its domain, also the short name."""
+    yield kind, word
+    if kind == "host" and "." in word:
+        yield kind, word.partition(".")[0]
+
+
+def named(text: str, name: str) -> str | None:
+    """Return the kind of secret that the whole text is, judged by its name; None if it is not one."""
+    name = name[-MOST_NAME:]
+    if text.strip().lower() in NOTHING or PLACEHOLDER.fullmatch(text):
+        return None
+    if secret_name(name):
+        return None if VERSION.fullmatch(text) else "secret"
+    kind = next((kind for kind, pattern in NAMED.items() if pattern.fullmatch(name)), None)
+    return None if kind == "user" and (text.isdecimal() or text == "root") else kind
+
+
+def visible(text: str) -> tuple[str, Sequence[int]]:
+    """Return the text without invisible letters, and each remaining letter's position in the text."""
+    if (text.isascii() and text.isprintable() and "\\" not in text and "%" not in text and "&" not in text) or (
+        not HIDDEN.search(text)
+    ):
+        return text, range(len(text) + 1)
+    parts, places, at = list[str](), list[int](), 0
+    for match in HIDDEN.finditer(text):
+        parts.append(text[at : match.start()])
+        places += range(at, match.start())
+        at = match.end()
+    return "".join([*parts, text[at:]]), [*places, *range(at, len(text) + 1)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 RENDERERS = {
-    "json": "model.plain:render",
+    "json": "model.writing:render",
     "text": "report.text:render",
     "bench": "report.bench_text:render",
     "check": "report.check_text:render",

@@ -17,6 +17,8 @@ from gpustack.report.summary import Family, alike, families, ground, listed
 Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
 WORTH_TELLING = 0.03  # the weight of a likely cause
+LEAST_SHARE = 0.01
+STANDS_OUT = 0.05  # of all weight: below it, a likely cause is as good as a guess
 TEXT = "text"  # the component of evidence that is only words
 TECHNIQUE = "technique"  # what a server can do here: what it cannot do is not a fault
 
@@ -256,26 +258,32 @@ def cause(report: Report) -> str:
         return "the checks asked for found no problem"
     able = {name: held for name, held in chosen(report).items() if held}
     if status is Health.UNKNOWN and report.candidates:
-        return f"nothing is proven; most likely: {report.candidates[0].title.rstrip('.')}"
+        likeliest = f"; most likely: {report.candidates[0].title.rstrip('.')}"
+        return f"nothing is proven{likeliest if stands_out(report) else ', and no cause stands out'}"
     return works(able) if status is Health.HEALTHY and able else SAID[status]
 
 
-def contracts(report: Report) -> Iterator[tuple[Contract, Outcome]]:
-    """Yield each contract and its outcome."""
-    chosen = report.environments[0].python if report.environments else None
-    yield from ((edge, of_contract(edge, chosen)) for edge in report.contracts)
+def stands_out(report: Report) -> bool:
+    """Return whether the first candidate is likely enough to be named before what speaks for it."""
+    return report.candidates[0].weight >= STANDS_OUT
 
 
 def likely_heading(report: Report) -> str:
     """Return the heading of the likely causes."""
-    return "Other likely causes" if report.verdict.root_causes else "Likely causes, none proven"
+    if report.verdict.root_causes:
+        return "Other likely causes"
+    return f"{'Likely' if report.candidates and stands_out(report) else 'Possible'} causes, none proven"
 
 
 def likely(report: Report) -> tuple[tuple[str, str, tuple[str, ...], Decide], ...]:
     """Return the likely causes: the title, the id with its weight, the supporting facts, and the deciding check."""
     first = report.candidates[: not report.verdict.root_causes]
     told = (*first, *(one for one in report.candidates[len(first) :] if one.weight >= WORTH_TELLING))
-    return tuple((one.title, f"{one.id}, {one.weight:.0%}", tuple(_speaking(one)), one.decide) for one in told)
+    return tuple((one.title, f"{one.id}, {_share(one.weight)}", tuple(_speaking(one)), one.decide) for one in told)
+
+
+def _share(weight: float) -> str:
+    return f"{weight:.0%}" if weight >= LEAST_SHARE else "under 1%"
 
 
 def _speaking(one: Candidate) -> Iterator[str]:

@@ -85,7 +85,9 @@ def _finding(family: Family) -> Case:
 
 
 def _contracts(report: Report) -> Iterator[Case]:
-    for edge, outcome in parts.contracts(report):
+    python = report.environments[0].python if report.environments else None
+    for edge in report.contracts:
+        outcome = parts.of_contract(edge, python)
         beside = f" in {edge.environment}" if edge.environment else ""
         said = f"{edge.from_} needs from {edge.to}: {edge.needs}; found {edge.found}"
         row = (f"Rule: {edge.row.text} ({edge.row.source}, checked {edge.row.checked})",) if edge.row else ()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TypeAlias
 
-from gpustack.model.plain import plain
 from gpustack.model.trace import Figure, Moment, State, Trace
+from gpustack.model.writing import plain
 from gpustack.report.page import safe, tag
 from gpustack.report.trace_words import BOUND, duration, figure, headline, limit, model, three
 

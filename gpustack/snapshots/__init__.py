@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpustack.errors import InputError
-from gpustack.model import plain
+from gpustack.model import writing
 from gpustack.model.facts import Component, Facts, JsonValue
-from gpustack.model.plain import measure
 from gpustack.model.reading import frozen, made
+from gpustack.model.writing import measure
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -115,14 +115,14 @@ def unknown(said: Mapping[str, object], facts: Facts) -> JsonValue:
     Of a list there is one value for each of its members. Raises InputError where it is nested too deeply to be kept.
     """
     try:
-        return _beyond(said, plain.plain(facts))
+        return _beyond(said, writing.plain(facts))
     except RecursionError as error:
         raise InputError("what a newer gpustack wrote into the snapshot is nested too deeply") from error
 
 
 def render(facts: Facts, more: JsonValue) -> str:
     """Return the facts as a snapshot, with what was unknown put back."""
-    return plain.render(_joined(plain.plain(facts), more))
+    return writing.render(_joined(writing.plain(facts), more))
 
 
 def _beyond(said: object, known: object) -> JsonValue:

@@ -40,7 +40,7 @@ def probe(host: "Host") -> "Answer":
     found = []
     for number, path in enumerate(candidates(host, os.path.dirname(torch))):
         if number >= MOST_FILES or time.monotonic() > ends:
-            found.append({"key": "the rest", "status": "unknown", "why": "too many files for the time that there is"})
+            found.append({"key": "the rest", "status": "unknown", "why": "there was no time to read all library files"})
             break
         needed = (host.elf(path) or {"needed": []})["needed"]
         if any(TORCH.match(name) for name in needed):

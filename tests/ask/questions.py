@@ -14,7 +14,7 @@ from gpustack import assets
 from gpustack.ask import answering
 from gpustack.ask.given import Given
 from gpustack.matrix import Matrix
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from tests import warm
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from gpustack.ask.pairs import related
 from gpustack.errors import UsageError
 from gpustack.model.matrix_answer import Compatibility
 from tests.ask.questions import command, judged, verdict, why
+from tests.counting import each
 
 WORKS, LIMITED, FAILS, UNKNOWN = (one.value for one in Compatibility)
 # The question, the right answer, and the words that its first reason must contain.
@@ -133,7 +134,7 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("subjects", "given", "expected", "words"), QUESTIONS, ids=lambda one: str(one)[:60])
+@each(("subjects", "given", "expected", "words"), QUESTIONS, ids=lambda one: str(one)[:60])
 def test_a_gap_is_not_a_tick(subjects: tuple[str, ...], given: dict[str, str], expected: str, words: str) -> None:
     answer = judged(*subjects, **given)
     assert answer.verdict.value == expected, [(one.verdict.value, one.text) for one in answer.reasons]

@@ -49,6 +49,7 @@ def test_words_are_read_as_people_mean_them(typed: tuple[str, ...], subjects: tu
         ("torch >= 2.6 for driver 550", ("torch>=2.6", "driver==550")),
         ("8x h100 80gb vllm 0.11", ("vllm==0.11", "h100")),
         ("nvidia driver 570 kernel 6.14", ("nvidia-driver==570", "kernel==6.14")),
+        ("nvidia 570 on linux 6.14.0-29-generic", ("driver==570", "kernel==6.14.0")),
         ("mi250x torch 2.9.0+rocm6.4", ("torch==2.9.0+rocm6.4", "mi250x")),
         ("strix halo pytorch", ("pytorch", "strix halo")),
         ("can gtx 1650 run driver 580", ("driver==580", "gtx 1650")),

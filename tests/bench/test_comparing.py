@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.bench.comparing import Older, compare, load, regressed
+from gpustack.bench import Older, compare, load, regressed
 from gpustack.errors import InputError
 from gpustack.model.bench import BenchReport, Mark, Power, Result, Telemetry
 from gpustack.model.difference import Comparison, Outcome
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from tests.report import measurements
 
 

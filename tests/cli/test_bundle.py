@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.imports import load
-from gpustack.model import plain
+from gpustack.model import writing
 from tests.build import MATRIX
 from tests.cli.test_cli import EXAMPLE, gpustack
 from tests.report import measurements
@@ -26,7 +26,7 @@ host srv-secret-77, user jane, /home/jane/train.py, GPU-4a7bd2a4-9b3e-4a43-8f77-
 
 def test_a_bundle_holds_facts_report_figures_and_log_and_no_name(tmp_path: Path) -> None:
     (tmp_path / "issue.txt").write_text(TEXT)
-    (tmp_path / "bench.json").write_text(plain.render(measurements.good()))
+    (tmp_path / "bench.json").write_text(writing.render(measurements.good()))
     given = ("--from", tmp_path / "issue.txt", "--bench", tmp_path / "bench.json")
     done = gpustack("report", *given, "-o", tmp_path / "bundle.zip")
     assert (done.returncode, done.stdout) == (0, "")

@@ -11,8 +11,8 @@ from hypothesis import given
 from gpustack.compare import changes, compare
 from gpustack.model.difference import Changed, Difference, Turn
 from gpustack.model.facts import Layer
-from gpustack.model.plain import render
 from gpustack.model.report import Health, Severity
+from gpustack.model.writing import render
 from gpustack.redaction import redact
 from gpustack.snapshots import read
 from tests.build import PYTHON, driver, gpu, healthy, libcuda, log, merged, module, nvml, report, seen, torch

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack.diagnose import rulebook
-from gpustack.diagnose.candidates import candidates, features, possible
-from gpustack.diagnose.deciding import ANY, decide
+from gpustack.diagnose import rule
+from gpustack.diagnose.candidates import candidates, features, likely, possible
 from gpustack.diagnose.engine import judge
+from gpustack.diagnose.requirements.records import decisions
 from gpustack.imports import load_texts
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index, tokens
 from gpustack.model.facts import Facts, Host
@@ -42,6 +42,21 @@ def test_words_of_the_stack_give_likely_causes_where_nothing_is_proven() -> None
     recorded = {(one.source, one.root_cause) for one in cases.every()}
     assert first.similar
     assert {(one.source, one.cause) for each in report.candidates for one in each.similar} <= recorded
+
+
+def test_where_recorded_machines_speak_for_nothing_the_cause_that_a_message_names_comes_first() -> None:
+    report = reported("mat1 and mat2 shapes cannot be multiplied (8x512 and 1024x1000)")
+    weights = [one.weight for one in report.candidates]
+    assert report.candidates[0].id == "application-fault"
+    assert weights == sorted(weights, reverse=True)
+
+
+def test_a_guess_is_in_no_headline_and_a_share_below_one_percent_is_not_written_as_none() -> None:
+    report = reported(HEADERS)
+    assert "most likely:" in " ".join(renderer("text")(report).split())
+    guess = replace(report, candidates=(replace(report.candidates[0], weight=0.004),))
+    assert "nothing is proven, and no cause stands out" in " ".join(renderer("text")(guess).split())
+    assert "under 1%" in renderer("markdown")(guess)
 
 
 def test_nothing_of_the_stack_gives_none() -> None:
@@ -100,8 +115,8 @@ def test_every_cause_of_the_index_is_a_finding_with_a_title_and_with_what_decide
     assert set(cases.causes(healthy=False)) <= set(held.causes)
     for cause in held.causes:
         if cause != NOTHING_WRONG:
-            assert rulebook.explain(cause), cause
-    missing = [cause for cause in cases.causes(healthy=False) if decide(cause) is ANY]
+            assert rule.explain(cause), cause
+    missing = [cause for cause in cases.causes(healthy=False) if cause not in decisions()]
     assert missing == []
 
 
@@ -182,3 +197,16 @@ def test_a_recorded_machine_is_most_like_itself() -> None:
 def test_no_finding_comes_from_words_alone() -> None:
     report = reported(HEADERS)
     assert [one for one in report.findings if one.severity in {Severity.ERROR, Severity.WARNING}] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("nvidia-container-cli: command not found", "container-toolkit-missing"),
+        ("ld: cannot find ./nvidia/nv-kernel.o", "dkms-build-failed"),
+    ],
+)
+def test_what_a_message_itself_leads_to_goes_before_what_others_had_who_saw_it(line: str, cause: str) -> None:
+    candidates = [*likely(load_texts({"a paste": line.encode()}, MATRIX), MATRIX)]
+    assert candidates[0].id == cause
+    assert [one.weight for one in candidates] == sorted((one.weight for one in candidates), reverse=True)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.diagnose.engine import judge
-from gpustack.model.plain import render
 from gpustack.model.report import Health, Severity
+from gpustack.model.writing import render
 from tests.build import MATRIX
 from tests.diagnose import test_fixes as fixes
 from tests.diagnose.test_broken import unpaired

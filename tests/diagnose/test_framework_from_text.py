@@ -10,7 +10,7 @@ import pytest
 from gpustack.diagnose.engine import judge
 from gpustack.imports.texts import take
 from gpustack.matrix import Matrix
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 
 if TYPE_CHECKING:
     from gpustack.model.report import Report

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.model.plain import plain
 from gpustack.model.report import Health, Kept
+from gpustack.model.writing import plain
 from gpustack.snapshots import read
 from tests.build import report
 from tests.report import screens

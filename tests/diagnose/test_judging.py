@@ -11,7 +11,7 @@ import pytest
 
 from gpustack.diagnose import engine
 from gpustack.diagnose.evidence import cause_of
-from gpustack.diagnose.rulebook import rules
+from gpustack.diagnose.rule import rules
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Environment, Facts, Unseen, once
 from gpustack.model.report import Finding, Health, Kept, Severity

@@ -33,6 +33,11 @@ nvidia 34144256 500 nvidia_modeset"""
 NOT_LISTED = """NVRM: The NVIDIA GPU 0000:03:00.0 (PCI ID: 10de:1180)
 NVRM: installed in this system is not supported by the
 NVRM: NVIDIA 535.104.05 driver release."""
+OLD_GCC = """DKMS make.log for nvidia-535.129.03 for kernel 6.5.0-35-generic (x86_64)
+warning: the compiler differs from the one used to build the kernel
+  The kernel was built by: x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0
+  You are using:           cc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0
+cc: error: unrecognized command-line option '-ftrivial-auto-var-init=zero'"""
 KEY, HEADERS, BUILD = "secure-boot-key-rejected", "dkms-headers-missing", "dkms-build-failed"
 OPEN, HMM, STALE, UVM = "open-module-unsupported-gpu", "uvm-hmm-bug", "uvm-stale-after-suspend", "nvidia-uvm-missing"
 PEERS, KFD, GSP, OLD = (
@@ -53,6 +58,8 @@ NAMED = (
     (HEADERS, "Error: Unable to find a match: kernel-devel-4.18.0-477.el8.x86_64", "kernel-devel"),
     (HEADERS, "ERROR: Unable to find the kernel source tree for the currently running kernel.", "headers"),
     (BUILD, NO_KERNEL_390, "390.157"),
+    (BUILD, OLD_GCC, "sudo apt-get install gcc-12"),
+    (BUILD, OLD_GCC, "does not know -ftrivial-auto-var-init=zero"),
     (BUILD, "GPL-incompatible module nvidia.ko uses GPL-only symbol 'rcu_read_lock'\nLinux 6.1.9", "6.1.9"),
     (BUILD, "/usr/src/nvidia-470.199.02/nvidia/nv-acpi.c:87:19: error: incompatible pointer type", "does not build"),
     (BUILD, 'ERROR: An error occurred while performing the step: "Building kernel modules".', "make.log"),

@@ -323,3 +323,13 @@ def test_an_unknown_error_with_all_else_well_is_a_stale_uvm() -> None:
     assert finding.confidence is Confidence.LIKELY
     assert roots(facts) == ("uvm-stale-after-suspend",)
     assert "uvm-stale-after-suspend" not in ids(merged(facts, nvml_error(999, "NVML_ERROR_UNKNOWN")))
+
+
+def test_a_build_log_with_an_option_that_gcc_does_not_know_asks_for_the_compiler_of_the_kernel() -> None:
+    tail = "gcc: error: unrecognized command-line option '-fmin-function-alignment=16'\nmake: *** [all] Error 2"
+    facts = out(module(None, None), dkms("failed", tail=tail), seen("kernel-headers", HEADERS))
+    finding = found(facts, "dkms-build-failed")
+    assert finding is not None
+    assert finding.fix is not None
+    assert "does not know -fmin-function-alignment=16" in finding.detail
+    assert "sudo apt-get install gcc-GCC g++-GCC" in finding.fix.commands

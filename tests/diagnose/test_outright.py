@@ -7,7 +7,7 @@ import pytest
 from gpustack.diagnose.engine import judge
 from gpustack.imports.texts import take
 from gpustack.matrix import Matrix
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 
 MATRIX = Matrix()
 BUILDS = "Collecting flash-attn\n  Getting requirements to build wheel ... error\n"

@@ -147,3 +147,12 @@ def test_a_log_that_was_denied_is_named_once() -> None:
     assert [one.why for one in report(facts(said)).not_seen] == ["/dev/kmsg: permission denied"]
     said["not_seen"] = [{"what": "/dev/kmsg", "why": "permission denied", "enable_by": "run gpustack as root"}]
     assert [one.what for one in report(facts(said)).not_seen] == ["/dev/kmsg"]
+
+
+def test_files_that_a_probe_had_no_time_to_read_are_listed_as_not_checked() -> None:
+    read = {"key": "/site/one.so", "missing": [], "checked": 3}
+    rest = {"key": "the rest", "status": "unknown", "why": "there was no time to read all library files"}
+    lines = [(one.what, one.why) for one in report(healthy(seen("torch-extensions", read, rest))).not_seen]
+    assert ("torch-extensions: the rest", "there was no time to read all library files") in lines
+    everything = report(healthy(seen("torch-extensions", read)))
+    assert not [one for one in everything.not_seen if one.what.startswith("torch-extensions")]

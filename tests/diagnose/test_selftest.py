@@ -11,10 +11,10 @@ import pytest
 
 from gpustack import selftest
 from gpustack.collect.subprocesses import Door
-from gpustack.diagnose import engine, rulebook
+from gpustack.diagnose import engine, rule
 from gpustack.errors import BrokenError
 from gpustack.matrix import Matrix
-from gpustack.model import plain
+from gpustack.model import writing
 from gpustack.model.matrix_answer import Part, Proof, SelfTest
 from gpustack.model.report import Tool
 from gpustack.report.check_text import render_selftest
@@ -36,7 +36,7 @@ def test_all_holds_here_in_time_and_leaves_nothing(tmp_path: Path) -> None:
     validator("selftest").validate(ran.report)
     assert ran.report["held"] is True
     assert ran.report["seconds"] < 30  # one on an idle machine
-    assert {one["name"] for one in ran.report["proofs"]} == {*rulebook.ids(), *selftest.SICK}
+    assert {one["name"] for one in ran.report["proofs"]} == {*rule.ids(), *selftest.SICK}
     assert list(tmp_path.iterdir()) == []
     assert command.left(ran.mark) == []
 
@@ -44,7 +44,7 @@ def test_all_holds_here_in_time_and_leaves_nothing(tmp_path: Path) -> None:
 def test_every_rule_has_facts_of_its_own_and_none_of_this_machine() -> None:
     """When this fails: the first lines of ``tests/proofs.py``."""
     sick = selftest.sick_facts()
-    assert set(sick) == set(rulebook.ids())
+    assert set(sick) == set(rule.ids())
 
 
 def test_a_rule_that_is_silent_or_breaks_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,9 +54,9 @@ def test_a_rule_that_is_silent_or_breaks_does_not_hold(monkeypatch: pytest.Monke
     def broken(_facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         raise KeyError("x")
 
-    nouveau = rulebook.rules()["nouveau-loaded"]
+    nouveau = rule.rules()["nouveau-loaded"]
     for judge, says in ((silent, "it said nothing of facts that are sick"), (broken, "it broke: KeyError: 'x'")):
-        monkeypatch.setitem(rulebook.rules(), "nouveau-loaded", replace(nouveau, predicate=judge))
+        monkeypatch.setitem(rule.rules(), "nouveau-loaded", replace(nouveau, predicate=judge))
         proofs = {proof.name: proof for proof in selftest.rules(MATRIX, selftest.sick_facts())}
         assert not proofs["nouveau-loaded"].held
         assert proofs["nouveau-loaded"].says == says
@@ -97,4 +97,4 @@ def test_what_did_not_hold_stands_out_in_text_and_json() -> None:
     assert "H200 is hot" not in text
     assert "H200 is hot" in render_selftest(tested, verbose=True)
     assert "do not trust this installation" in " ".join(text.split())
-    assert json.loads(plain.render(tested))["schema"] == "gpustack.selftest/1"
+    assert json.loads(writing.render(tested))["schema"] == "gpustack.selftest/1"

@@ -13,7 +13,7 @@ import pytest
 
 from gpustack.diagnose.engine import judge
 from gpustack.matrix import Matrix
-from gpustack.model import plain
+from gpustack.model import writing
 from gpustack.model.report import Health
 from tests.faults import tree
 from tests.faults.files import Sick, files
@@ -129,7 +129,7 @@ def test_a_faulty_file_affects_nothing_that_does_not_depend_on_it(
     assert apart == [(one.id, one.status, one.facts) for one in off.components if one.id not in touched]
     assert {one.what for one in facts.not_seen} <= {row.asked for row in group}
     report = judge(tree.with_driver(facts, well), MATRIX)
-    json.loads(plain.render(report))
+    json.loads(writing.render(report))
     assert report.verdict.status is not Health.NO_GPU
 
 

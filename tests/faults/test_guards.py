@@ -15,7 +15,7 @@ from gpustack.collect import catalogue, probe_results, probing, workers
 from gpustack.collect.subprocesses import Door
 from gpustack.diagnose import engine
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.rulebook import asked
+from gpustack.diagnose.rule import asked
 from gpustack.diagnose.rules import coverage
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Facts, Status

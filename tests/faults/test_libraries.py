@@ -13,7 +13,7 @@ import pytest
 
 from gpustack.diagnose.engine import judge
 from gpustack.matrix import Matrix
-from gpustack.model import plain
+from gpustack.model import writing
 from gpustack.model.report import Health
 from tests.faults import machine
 from tests.faults.kinds import DAMAGES
@@ -122,7 +122,7 @@ def test_a_fault_is_named_and_nothing_is_called_healthy(row: Row, looks: Looks, 
     assert longest(row, facts) >= row.least
     assert (unmet(row, well, "copy") == []) is row.harmless, "the same is seen where the library is well"
     report = judge(machine.transplanted(well, facts, {row.component}), MATRIX)
-    json.loads(plain.render(report))
+    json.loads(writing.render(report))
     assert not (row.decides and report.verdict.status is Health.HEALTHY)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.assets import EXAMPLES
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from gpustack.redaction import redact
 from tests.faults import command, machine, tree
 

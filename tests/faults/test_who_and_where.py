@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.collect import targets
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from gpustack.redaction import ourselves, redact
 from tests.faults import command, machine, tree
 

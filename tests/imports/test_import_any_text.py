@@ -19,7 +19,7 @@ from gpustack.imports import load
 from gpustack.imports.gathered import Gathered
 from gpustack.imports.texts import LAYOUTS, READERS
 from gpustack.model.facts import Facts, Host
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from gpustack.redaction import redact
 from tests.imports.reading import MATRIX
 from tests.patience import in_time

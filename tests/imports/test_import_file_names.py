@@ -66,3 +66,20 @@ def test_the_command_that_installed_torch_names_its_cuda(command: str) -> None:
     asked = ">>> torch.cuda.is_available()\nFalse\n"
     assert held(read(asked + command), "pytorch")["cuda"] == "10.1"
     assert read(command).find("pytorch") is None
+
+
+@pytest.mark.parametrize("build", ["2.0.0+cpu", "2.3.1+cu121", "2.4.0+rocm6.1"])
+def test_a_build_tag_alone_is_that_of_torch(build: str) -> None:
+    assert version(read(f"System Info says ({build}) Autocast half"), "pytorch") == build
+
+
+@pytest.mark.parametrize("text", ["vllm 1.2.0+cu118", "mmcv_full 1.7.0+cu113", "driver 1.0.0+cpus", "0.15.2+cpu"])
+def test_the_build_tag_of_another_package_is_not_that_of_torch(text: str) -> None:
+    assert read(text).find("pytorch") is None
+
+
+def test_a_folder_of_windows_names_the_system() -> None:
+    path = r"C:\ai\venv\lib\site-packages\torch\lib\c10.dll"
+    assert read(path).host.os == "Windows"
+    assert read(f"Linux 6.8.0-31-generic\n{path}").host.os != "Windows"
+    assert held(read("Python 3.10.6 [MSC v.1932 32 bit (Intel)]"), "python")["bits"] == 32

@@ -13,7 +13,7 @@ import pytest
 from gpustack.errors import InputError
 from gpustack.imports import deadline, load
 from gpustack.imports.sifting import sift
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from tests.build import healthy, torch
 from tests.exchanging import swapping
 from tests.imports.reading import MATRIX, component, copies, given, held, kinds, read, version

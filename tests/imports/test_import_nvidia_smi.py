@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpustack.model.facts import Status
+from gpustack.model.report import Health
+from tests.build import report
 from tests.imports.reading import copies, held, read, version
 
 OLD = """+-----------------------------------------------------------------------------+
@@ -214,3 +216,48 @@ def test_a_list_has_the_instances_of_each_gpu() -> None:
     assert gpus["0"].facts["mig"] == {"enabled": True, "instances": ({"name": name, "uuid": uuid},)}
     assert "mig" not in gpus["1"].facts
     assert gpus["1"].facts.get("uuid") is None  # what the user removed is not a UUID
+
+
+XML = """<nvidia_smi_log>
+  <driver_version>550.54.15</driver_version>
+  <cuda_version>12.4</cuda_version>
+  <gpu id="00000000:0F:00.0">
+    <product_name>NVIDIA H100 80GB HBM3</product_name>
+    <mig_mode>
+      <current_mig>Disabled</current_mig>
+      <pending_mig>Enabled</pending_mig>
+    </mig_mode>
+    <uuid>GPU-01234567-89ab-cdef-0123-456789abcdef</uuid>
+    <pci>
+      <pci_gpu_link_info>
+        <link_widths>
+          <max_link_width>16x</max_link_width>
+          <current_link_width>8x</current_link_width>
+        </link_widths>
+      </pci_gpu_link_info>
+    </pci>
+    <clocks_event_reasons>
+      <clocks_event_reason_sw_power_cap>Active</clocks_event_reason_sw_power_cap>
+      <clocks_event_reason_hw_slowdown>Active</clocks_event_reason_hw_slowdown>
+      <clocks_event_reason_hw_thermal_slowdown>Active</clocks_event_reason_hw_thermal_slowdown>
+    </clocks_event_reasons>
+    <ecc_mode>
+      <current_ecc>Enabled</current_ecc>
+    </ecc_mode>
+"""
+
+
+def test_xml_says_what_the_long_form_says() -> None:
+    facts, log = read(XML), held(read(QUERY.format(word="Event")), "gpu")
+    assert version(facts, "nvidia-driver") == "550.54.15"
+    gpu = held(facts, "gpu")
+    assert {name: gpu[name] for name in ("name", "pci", "uuid", "mig", "throttle")} == {
+        name: log[name] for name in ("name", "pci", "uuid", "mig", "throttle")
+    }
+    assert gpu["pcie"] == {"width": 8, "max_width": 16}
+    assert gpu["ecc"] == {"enabled": True}
+
+
+def test_a_gpu_in_cut_xml_works() -> None:
+    cut = XML[: XML.index("<mig_mode>")]
+    assert report(read(f"My exporter cannot parse this:\n{cut}")).verdict.status is Health.HEALTHY

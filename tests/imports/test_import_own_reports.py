@@ -14,8 +14,9 @@ from gpustack import snapshots
 from gpustack.diagnose.engine import judge
 from gpustack.errors import InputError
 from gpustack.imports import load
-from gpustack.model import plain
+from gpustack.model import writing
 from gpustack.report import for_github, monitoring, report_html, report_junit, report_markdown, text
+from tests.counting import each
 from tests.imports.reading import MATRIX, given, version
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ FORMS = {
     "wide text": lambda report: text.render(report, width=200, verbose=True),
     "plain text": lambda report: text.render(report, width=80, ascii=True),
     "coloured text": lambda report: text.render(report, width=80, colour=True),
-    "json": plain.render,
+    "json": writing.render,
     "markdown": report_markdown.render,
     "html": report_html.render,
     "sarif": for_github.render_sarif,
@@ -63,8 +64,8 @@ def fenced(said: str) -> str:
     return f"This is what it says:\n```\n{said}\n```\nthanks\n"
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+@each("form", FORMS)
+@each("path", RECORDED, ids=lambda path: path.stem)
 def test_a_report_pasted_back_blames_nobody_whom_it_did_not_blame(path: Path, form: str) -> None:
     first = judged(recorded(path))
     said = FORMS[form](first)

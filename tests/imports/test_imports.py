@@ -15,8 +15,8 @@ from gpustack import imports
 from gpustack.errors import InputError
 from gpustack.imports import load
 from gpustack.matrix import Matrix
-from gpustack.model.plain import render
 from gpustack.model.report import Health
+from gpustack.model.writing import render
 from tests.build import healthy, report, torch
 
 if TYPE_CHECKING:

@@ -83,3 +83,92 @@ def test_a_table_of_nvidia_smi_beside_a_complaint_is_not_called_healthy(complain
 @pytest.mark.parametrize("text", ["(Worker_TP0) ERROR torch.OutOfMemoryError", "running on device #0 gfx1100\nPASSED!"])
 def test_what_shows_a_gpu_at_work_is_called_healthy(text: str) -> None:
     assert judge(read(text), MATRIX).verdict.status is Health.HEALTHY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the current vLLM instance can use total_gpu_memory (8.00GiB) x gpu_memory_utilization (0.70) = 5.60GiB",
+        "successful NUMA node read from SysFS had negative value (-1), so returning NUMA node zero\nNum GPUs: 1",
+        '"is_cuda_available": "True"\nthe picture is all black',
+        "training ends with a CUDA out-of-memory error at step 8900",
+        "My training runs on an A5000 GPU and the loss is nan from the second epoch on. What is the reason?",
+    ],
+)
+def test_a_gpu_that_a_program_has_reached_is_called_healthy(text: str) -> None:
+    assert judge(read(text), MATRIX).verdict.status is Health.HEALTHY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "training is slow since it does not use the GPU, the loss is fine",
+        "torch.cuda.is_available() True, but for JAX: No GPU/TPU found, falling back to CPU",
+        "my shapes are wrong",
+    ],
+)
+def test_what_shows_no_gpu_at_work_is_not_called_healthy(text: str) -> None:
+    assert judge(read(text), MATRIX).verdict.status is not Health.HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            (
+                "site-packages/jax/lib/xla_bridge.py:130: No GPU/TPU found, falling back to CPU\n"
+                "PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')"
+            ),
+            "cpu-only-build",
+        ),
+        ("llama-cpp-python on 2 Nvidia RTX A5000: AVX = 1 | WASM_SIMD = 0 | BLAS = 0 | SSE3 = 1", "cpu-only-build"),
+        ("RTX2060, it says 2.0.0+cpu Autocast half", "cpu-only-build"),
+        (
+            (
+                "envs/b/lib/python3.8/site-packages/deepspeed/ops/gemm_test.h:6:10: fatal error: cuda_profiler_api.h:"
+                " No such file or directory"
+            ),
+            "cuda-toolkit-missing",
+        ),
+        ("/bin/sh: 1: /usr/local/cuda/bin/nvcc: not found", "cuda-toolkit-missing"),
+        (
+            (
+                "bin C:\\Users\\me\\site-packages\\bitsandbytes\\libbitsandbytes_cpu.so\nCUDA SETUP: WARNING!"
+                " libcuda.so not found!\nRuntimeError: CUDA Setup failed despite GPU being available."
+            ),
+            "bnb-binary-missing-for-cuda",
+        ),
+        (
+            (
+                "Python 3.10.6 (tags/v3.10.6:9c7b4bd) [MSC v.1932 32 bit (Intel)]\nERROR: Could not find a version that"
+                " satisfies the requirement torch==2.0.1 (from versions: none)"
+            ),
+            "python-version-no-wheel",
+        ),
+        (
+            "The third-party dynamic library (cudnn64_7.dll) that Paddle depends on is not configured correctly.",
+            "cudnn-missing",
+        ),
+        ("ggml-cuda was compiled without support for the current GPU architecture.", "arch-not-in-build"),
+        (
+            (
+                'Assertion `size >= bsize && "Mismatch between allocated memory size and expected size of serialized'
+                " engine.\"' failed."
+            ),
+            "tensorrt-engine-version-mismatch",
+        ),
+    ],
+)
+def test_a_few_lines_of_a_program_name_the_cause(text: str, cause: str) -> None:
+    assert judge(read(text), MATRIX).verdict.root_causes == (cause,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BLAS = 0 | SSE3 = 1, 12 tokens per second",
+        "RuntimeError: Could not find nvcc\nnvcc --version works:\nCuda compilation tools, release 12.8, V12.8.93",
+    ],
+)
+def test_a_program_that_needs_no_gpu_or_misses_what_runs_is_not_blamed_on_the_machine(text: str) -> None:
+    assert judge(read(text), MATRIX).verdict.root_causes == ()

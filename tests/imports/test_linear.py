@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.imports import messages, own_reports, past, texts
+from gpustack.imports import messages, own_reports, sifting, texts
 from gpustack.imports.gathered import Gathered
 from gpustack.imports.texts import LAYOUTS, READERS, take
 from gpustack.matrix import Matrix
@@ -35,7 +35,7 @@ LOOKS = 1000 if WIDE else 4  # of the pumps that take long, how many of the slow
 PARTS = 8 if WIDE else 1  # the expressions are divided among this many tests, which run in parallel
 MEASURED = Path(__file__).with_name("measured.txt")
 # What is tried on names of at most 200 letters, or on examples of ours; test_redaction_forms.py has the forms.
-SHORT = frozenset({"gpustack.redaction.tokens", "gpustack/redaction/form.py"})
+SHORT = frozenset({"gpustack.redaction.form", "gpustack/redaction/form.py"})
 
 
 @cache
@@ -178,7 +178,7 @@ READS: dict[str, Callable[[str], object]] = {
     "messages": lambda text: messages.look("a", messages.clean(text), MATRIX),
     "own reports": lambda text: own_reports.part("a", text),
     "pip inspect": own_reports.told,
-    "whereabouts": past.own,
+    "whereabouts": sifting.own,
     "indented": messages.laid,
     "spoken": messages.spoken,
     "all": lambda text: take([("a", text)], MATRIX),

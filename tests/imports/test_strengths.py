@@ -11,8 +11,8 @@ import pytest
 from gpustack.diagnose.engine import judge
 from gpustack.imports import load_texts
 from gpustack.model.facts import Facts, Status, Strength
-from gpustack.model.plain import plain, render
 from gpustack.model.report import Kept, Severity
+from gpustack.model.writing import plain, render
 from gpustack.report.summary import reasons
 from gpustack.snapshots import read as reread
 from tests.build import MATRIX, driver, healthy, merged, nvml, on, report, seen, torch

@@ -17,7 +17,7 @@ import pytest
 import gpustack
 from gpustack import library, snapshots
 from gpustack.errors import InputError, UsageError
-from gpustack.model.plain import plain
+from gpustack.model.writing import plain
 
 REPO = Path(__file__).resolve().parents[2]
 OLD = REPO / "examples/driver-too-old.json"

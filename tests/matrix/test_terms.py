@@ -7,7 +7,7 @@ import fnmatch
 import pytest
 
 from gpustack.bench import suite
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.diagnose.requirements.records import by_id
 from gpustack.explain import topics
 from gpustack.matrix import Matrix
@@ -26,6 +26,7 @@ from gpustack.matrix.subjects.terms import (
     terms,
 )
 from gpustack.model.facts import Layer
+from tests.counting import each
 
 MATRIX = Matrix()
 NAMED: tuple[System | Term, ...] = (*systems(MATRIX), *terms(MATRIX))
@@ -57,7 +58,7 @@ def test_the_systems_are_those_of_the_map() -> None:
     assert all(one.role == MATRIX.systems[one.id].role for one in systems(MATRIX))
 
 
-@pytest.mark.parametrize("name", PROMISED)
+@each("name", PROMISED)
 def test_a_word_of_the_field_has_its_row(name: str) -> None:
     assert name in NEEDS
 
@@ -130,10 +131,10 @@ def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
     """When this fails: a new rule needs a row among the ``places`` of compat-matrix/terms.toml."""
     for finding, record in by_id().items():
         place = place_of(MATRIX, finding)
-        assert finding in rulebook.rules() or (place is not None and place.layer is record.layer), finding
-    for finding, rule in rulebook.rules().items():
+        assert finding in rule.rules() or (place is not None and place.layer is record.layer), finding
+    for finding, held in rule.rules().items():
         place = place_of(MATRIX, finding)
-        assert place is None or place.layer is rule.layer, finding
+        assert place is None or place.layer is held.layer, finding
 
 
 def test_what_findings_are_about_is_known_and_each_occurs_once() -> None:

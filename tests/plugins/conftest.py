@@ -11,7 +11,7 @@ import pytest
 from gpustack import matrix as tables
 from gpustack import plugins
 from gpustack.collect import catalogue
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.diagnose.requirements.records import by_id
 from gpustack.matrix import facts as schema
 
@@ -22,7 +22,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples/plugin/gpustack_exampl
 def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Unload what a test loads after it."""
     monkeypatch.setattr(plugins, "LOADED", plugins.Loaded())
-    for module, empty in ((catalogue, []), (rulebook, {}), (tables, {})):
+    for module, empty in ((catalogue, []), (rule, {}), (tables, {})):
         monkeypatch.setattr(module, "ADDED", empty)
     schema.schema.cache_clear()
     yield

@@ -15,7 +15,7 @@ import gpustack
 from gpustack import matrix as tables
 from gpustack import plugins
 from gpustack.collect import catalogue
-from gpustack.diagnose import engine, rulebook
+from gpustack.diagnose import engine, rule
 from gpustack.diagnose.engine import failed
 from gpustack.errors import UsageError
 from gpustack.plugins import reading
@@ -138,7 +138,7 @@ def test_what_is_wrong_leaves_the_plugin_out_whole_and_is_named(
     (fault,) = plugins.LOADED.faults
     assert says in fault.why
     assert not plugins.LOADED.plugins
-    assert not any((catalogue.ADDED, rulebook.ADDED, tables.ADDED))
+    assert not any((catalogue.ADDED, rule.ADDED, tables.ADDED))
     report = gpustack.judge(OLD)
     assert report.verdict.root_causes == ("driver-too-old-for-cuda-build",)
     assert fault in report.not_seen
@@ -221,7 +221,7 @@ def test_an_installed_plugin_is_found_by_its_entry_point(
     assert [(one.name, one.origin) for one in plugins.LOADED.plugins] == [("example", "example")]
     assert [one.what for one in plugins.LOADED.faults] == ["plugin gone"]
     assert "gpustack_example_installed" not in sys.modules
-    assert "example/scratch-missing" in rulebook.ids()
+    assert "example/scratch-missing" in rule.ids()
 
 
 def test_without_a_plugin_the_plugin_reader_is_not_loaded() -> None:

@@ -9,8 +9,8 @@ from datetime import date
 
 import pytest
 
-from gpustack.bench.comparing import read as read_bench
-from gpustack.diagnose import engine, rulebook
+from gpustack.bench import read as read_bench
+from gpustack.diagnose import engine, rule
 from gpustack.model.facts import Layer, Unseen
 from gpustack.model.policy import HealthClass
 from gpustack.model.report import Health, Report, Severity
@@ -81,7 +81,7 @@ def test_a_policy_that_cannot_hold_fails_for_that_reason_alone() -> None:
 
 
 def test_every_exception_among_findings_is_a_finding_and_is_none_of_its_layer() -> None:
-    assert set(evaluate.BY_FINDING) <= {*rulebook.ids(), *BENCHES}
+    assert set(evaluate.BY_FINDING) <= {*rule.ids(), *BENCHES}
     assert set(evaluate.BY_LAYER) == set(Layer)
     assert all(len(why) > 20 for _, why in (*evaluate.BY_LAYER.values(), *evaluate.BY_FINDING.values()))
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.bench.comparing import read as read_bench
+from gpustack.bench import read as read_bench
 from gpustack.model.bench import Mark
-from gpustack.model.plain import render
 from gpustack.model.report import Health, Report
+from gpustack.model.writing import render
 from gpustack.policy import Written, read
 from gpustack.policy.checking import Unmeasured, asks_of_each_link, check, unmeasurable
 from gpustack.policy.generate import draft

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from gpustack.imports.texts import take
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Call, Component, Environment, Facts, Host, Instance, JsonValue, Layer, Status, Unseen
-from gpustack.model.plain import render
 from gpustack.model.report import Because
+from gpustack.model.writing import render
 from gpustack.redaction import ourselves, redact
 from tests.report import reports
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from tests.report import measurements, reports
 
 REPO = Path(__file__).resolve().parent.parent.parent

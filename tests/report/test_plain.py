@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.facts import Facts, Instance, JsonValue
-from gpustack.model.plain import plain, render
+from gpustack.model.writing import plain, render
 from tests.report import reports
 
 # The keys of design.md, "JSON": what users, CI jobs and checks rely on.

@@ -13,7 +13,7 @@ import pytest
 
 from gpustack import assets
 from gpustack.model.facts import Environment, Facts
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from tests.report import measurements, reports, traces
 from tools.schemas import ROOTS, write
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from tools import site
 
 REPO = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def pages() -> Mapping[str, str]:
 def test_every_finding_table_schema_and_decision_has_its_address(pages: Mapping[str, str]) -> None:
     tables = [path.relative_to(REPO / "compat-matrix") for path in (REPO / "compat-matrix").rglob("*.toml")]
     wanted = {
-        *(f"findings/{one}.md" for one in rulebook.ids()),
+        *(f"findings/{one}.md" for one in rule.ids()),
         *(f"matrix/{path.with_suffix('.md')}" for path in tables),
         *(f"json/{path.stem}.md" for path in (REPO / "gpustack/schemas").glob("*.json")),
         *(f"decisions/{path.name}" for path in (REPO / "docs/decisions").glob("*.md")),

@@ -10,7 +10,7 @@ import pytest
 from gpustack import snapshots
 from gpustack.errors import InputError
 from gpustack.imports import load_texts
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from tests.build import MATRIX, report
 from tests.faults import command
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpustack.bench.comparing import read
+from gpustack.bench import read
 from gpustack.errors import InputError
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from tests.report import measurements
 
 EVIDENCE = Path(__file__).resolve().parents[2] / "docs/evidence"

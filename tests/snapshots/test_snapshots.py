@@ -23,7 +23,7 @@ from gpustack.model.facts import (
     Status,
     Unseen,
 )
-from gpustack.model.plain import render
+from gpustack.model.writing import render
 from gpustack.snapshots import read
 from tests.build import healthy, torch
 

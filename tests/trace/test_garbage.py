@@ -11,13 +11,13 @@ import pytest
 
 from gpustack.bench import results
 from gpustack.matrix import Matrix
-from gpustack.model import plain
+from gpustack.model import writing
 from gpustack.model.trace import State
 from gpustack.report import trace_charts, trace_html, trace_text
+from gpustack.trace import Asked
 from gpustack.trace.frameworks.heard import Heard as FromFramework
 from gpustack.trace.gpu.heard import Heard as FromGpu
 from gpustack.trace.models import build
-from gpustack.trace.steps import Asked
 from tests.trace.judging import judged
 
 MODEL, MATRIX = build("mlp", "small", "bf16"), Matrix()
@@ -99,7 +99,7 @@ def test_no_line_of_a_child_breaks_what_is_shown(ground: str, lines: tuple[dict[
                 continue
             taken += 1
             trace = heard.trace(1.0)
-            for render in (trace_text.render, trace_html.render, trace_charts.perfetto, plain.render):
+            for render in (trace_text.render, trace_html.render, trace_charts.perfetto, writing.render):
                 assert render(trace)
     assert min(taken, refused) > 100
 

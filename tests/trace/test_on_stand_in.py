@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.errors import NothingSeenError, UsageError
-from gpustack.model import plain
+from gpustack.model import writing
 from gpustack.model.trace import Bound, Ground, State
-from gpustack.trace import gpu
-from gpustack.trace.steps import Asked, Progress
+from gpustack.trace import Asked, Progress, gpu
 from tests import sharing
 from tests.patience import idle, in_time
 
@@ -165,7 +164,7 @@ def test_the_libraries_that_were_loaded_are_reported_with_their_paths(made: tupl
 
 
 def test_the_json_is_whole(whole: Trace) -> None:
-    said = json.loads(plain.render(whole))
+    said = json.loads(writing.render(whole))
     assert said["schema"] == "gpustack.trace/1"
     assert len(said["kernels"]) == 6
 

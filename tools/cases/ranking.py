@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpustack import assets
-from gpustack.diagnose import rulebook
+from gpustack.diagnose import rule
 from gpustack.diagnose.candidates import features
 from gpustack.diagnose.machine.completing import complete
 from gpustack.imports import load_texts
@@ -39,6 +39,7 @@ MOST_OF_CASE = 32  # words that identify a recorded machine
 SHARPNESS = 5.0  # fitted: with more or less, the true cause is more surprising
 FOLDS = 10
 _SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of regular expressions, not words
+_CHOICE = re.compile(r"\{\w*:([^{}|]+\|[^{}]+)\}")  # of words in a text
 SPELT = frozenset("abcdefghijklmnopqrstuvwxyz0123456789 _.+-:=TF")
 # Findings that are not faults of a machine: about gpustack itself, or about what works.
 NO_CAUSES = frozenset(
@@ -85,12 +86,13 @@ def document(case: Case, matrix: Matrix) -> Document:
 
 def vocabulary(matrix: Matrix) -> Iterator[Document]:
     """Yield the words of findings and of messages."""
-    causes = [one for one in rulebook.ids() if one not in NO_CAUSES]
+    causes = [one for one in rule.ids() if one not in NO_CAUSES]
     for one in causes:
-        yield Document(cause=one, seen=tokens(rulebook.explain(one) or ""), weight=OF_FINDINGS)
+        yield Document(cause=one, seen=tokens(rule.explain(one) or ""), weight=OF_FINDINGS)
     for row in patterns(matrix):
         if row.finding in causes:
-            seen = tokens(row.says) | tokens(_SYNTAX.sub(" ", row.match)) | {f"message:{row.kind}"}
+            words = _SYNTAX.sub(" ", _CHOICE.sub(r" \1 ", row.wording))
+            seen = tokens(row.says) | tokens(words) | {f"message:{row.kind}"}
             yield from [Document(cause=row.finding, seen=seen, weight=OF_MESSAGES / LEAST_OFTEN)] * LEAST_OFTEN
     for family in FAMILIES:
         for number in numbers(matrix, family):

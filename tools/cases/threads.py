@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.requirements.records import by_id
-from gpustack.diagnose.rulebook import rules
+from gpustack.diagnose.rule import rules
 from gpustack.imports import load_texts
 from gpustack.model.facts import Layer
 from gpustack.model.report import Health, Severity

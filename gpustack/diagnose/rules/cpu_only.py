@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine.amd import cards as amd_cards
 from gpustack.diagnose.machine.completing import BY_PLATFORM
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.frameworks import (
     because_package,
     because_torch,
@@ -20,7 +21,6 @@ from gpustack.diagnose.machine.frameworks import (
 )
 from gpustack.diagnose.machine.intel import discrete
 from gpustack.diagnose.machine.inventory import builds, from_text, gpus, nvidia_here, on_bus, on_windows, starts
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.toolchain import called
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told, version
@@ -68,16 +68,18 @@ def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield from (
             _plain(facts, PADDLE, "PaddlePaddle", paddle(facts, matrix)) for _ in said(facts, *SAID[PADDLE])[:1]
         )
-    for one in said(facts, "not-built-for-gpu")[:1]:
+    missed = nvidia_here(facts) or heard(facts, "gpu-unused-said", "gpu-complaint")
+    for one in said(facts, "not-built-for-gpu", *(("llama-no-blas",) if missed else ()))[:1]:
         program = called(one.values.get("program", ""))
-        yield _plain(facts, program.name.lower(), program.name, program.fix(), "not-built-for-gpu")
+        yield _plain(facts, program.name.lower(), program.name, program.fix(), one.kind)
 
 
 def _jax(facts: Facts) -> bool:
     """Return whether JAX lists the processor alone, and neither a plugin of it nor what else fails is mentioned."""
     alone = heard(facts, "jax-cpu-listed") and not heard(facts, *JAX_ELSE)
-    known = alone or version(facts, "jax") is not None or installed(facts, "jaxlib") is not None
-    fell = (heard(facts, "jax-falls-back") or alone) and nvidia_here(facts) and known
+    plain = heard(facts, "jax-falls-back") and not heard(facts, *JAX_ELSE)
+    known = alone or plain or version(facts, "jax") is not None or installed(facts, "jaxlib") is not None
+    fell = (heard(facts, "jax-falls-back") or alone) and (nvidia_here(facts) or heard(facts, "tf-gpu-listed")) and known
     return fell and not table(told(facts, "jax"), "plugins")
 
 

@@ -11,11 +11,12 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.change_sets import FAMILY, fitting, place
 from gpustack.diagnose.fixes import TORCH_INDEX
 from gpustack.diagnose.installing import pinned
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.extensions import (
     FRAMEWORKS,
-    MODULES,
     SERVING,
     Extension,
+    bringing,
     listed,
     of_file,
     of_name,
@@ -31,9 +32,8 @@ from gpustack.diagnose.machine.frameworks import (
     torch_cuda,
     torch_version,
 )
-from gpustack.diagnose.machine.inventory import from_text, nvidia_here
+from gpustack.diagnose.machine.inventory import from_text, nvidia_here, on_windows
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.packages import missing
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import text, version
@@ -138,7 +138,7 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
 def _imported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return the wheel whose import does not find a library that torch, which it loads first, would have brought."""
     for one in holding(facts, "extension-import", "module", "soname"):
-        name = next((name for start, name in MODULES if one.values["module"].lower().startswith(start)), None)
+        name = bringing(one.values["module"])
         found = next((found for found in _sought(facts, matrix) if found.soname == one.values["soname"]), None)
         if name and found and not _same_major(found, facts):
             yield _unfit(of_name(name, facts, matrix), found, one, facts, matrix)
@@ -293,7 +293,8 @@ def bnb_binary_missing_for_cuda(facts: Facts, matrix: Matrix) -> Iterator[Findin
     release = _release(facts, matrix)
     own = torch_cuda(facts)
     known = bool(release and own and release.cudas and not release.serves(own))
-    lacking = known or _between(facts, matrix, own)
+    foreign = on_windows(facts) and not facts.host.wsl and heard(facts, "libcuda-not-found")  # sought by Linux's name
+    lacking = known or foreign or _between(facts, matrix, own)
     if heard(facts, MISSING):
         yield _bnb_finding(facts, matrix, Severity.ERROR, Confidence.CERTAIN)
     elif (heard(facts, *WEAK) and lacking) or (known and not from_text(facts)):

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.events import because_said, grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import nvidia_here
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.naming import (
     LOCKED,
     OURS,
@@ -25,7 +25,7 @@ from gpustack.diagnose.machine.values import because, because_of, copies, flag, 
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules.kernel_modules import on_disk, out
 from gpustack.matrix.subjects import drivers
-from gpustack.model.command import ANY, DOTTED, NAME, PATH, either, sh
+from gpustack.model.command import ANY, DOTTED, GCC, NAME, PATH, either, sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding
 from gpustack.model.versions import DriverRelease
@@ -111,8 +111,10 @@ def dkms_modules(facts: Facts) -> tuple[Instance, ...]:
     return tuple(copy for copy in copies(facts, "dkms") if (text(copy.facts, "module") or "").startswith("nvidia"))
 
 
+OLD_COMPILER, COMPILERS = "kernel-compiler-older", "kernel-compiler-differs"
 DKMS_SAID = ("dkms-failed", "kernel-compile-error", "nvidia-installer-build", "dkms-package")
-CONTEXT = ("kernel-compiler-differs", "dkms-install", "dkms-log")
+CONTEXT = (COMPILERS, "dkms-install", "dkms-log")
+OPTION = re.compile(r"unrecognized command[- ]line option \W?(?P<option>-[\w=-]{1,60})")  # as gcc has it
 OTHERS = ("pytorch", "python", "gcc", "cuda-toolkit")  # of which a build that fails may be, where they are told of
 BUILDS_NOT, API_GONE = "module-build-said", "kernel-api-gone"
 NVIDIA = "nvidia"
@@ -134,7 +136,9 @@ def dkms_build_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     branch, or boot an older kernel. The build's log names the line.
     """
     running = kernel(facts)
-    written = mine(facts, *DKMS_SAID) or (_in_words(facts) if release(facts) and running else ())
+    named = heard(facts, *DKMS_SAID, "dkms-log", "dkms-install") or release(facts)
+    said_ = (*DKMS_SAID, OLD_COMPILER) if named else DKMS_SAID
+    written = mine(facts, *said_) or (_in_words(facts) if release(facts) and running else ())
     written = () if works(facts) else written
     copy = next((copy for copy in dkms_modules(facts) if text(copy.facts, "state") == "failed"), None)
     seen = copy is not None and flag(copy.facts, "for_running_kernel") is not False
@@ -146,10 +150,12 @@ def dkms_build_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     driver = (release(facts) or (copy.version if copy else None)) if ours else version_
     known = _known(driver, running, matrix) if ours else None
     wrong = _log_end(copy) if copy and seen else None
+    option = value(facts, OLD_COMPILER, "option") or next(iter(OPTION.findall(wrong or "")), None)
+    why = f"The compiler is older than the kernel's own: it does not know {option}." if option else wrong
     yield dkms_build_failed.finding(
         title=f"The module of {' '.join(part for part in (module, driver) if part)} does not build"
         f" for {f'kernel {running}' if running else 'this kernel'}",
-        detail=machine(facts, matrix, wrong or _why(driver if ours else None, running, known, matrix)),
+        detail=machine(facts, matrix, why or _why(driver if ours else None, running, known, matrix)),
         because=(
             *([because_of(facts, "dkms", copy, "state")] if copy and seen else []),
             *([Because(component="dkms", fact="log_tail", value=wrong, source="make.log")] if wrong else []),
@@ -158,7 +164,11 @@ def dkms_build_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             *more(facts),
         ),
         row=known,
-        fix=_build_fix(facts, driver, matrix) if ours else _fix_other(facts, module),
+        fix=_compiler_fix(facts)
+        if option
+        else _build_fix(facts, driver, matrix)
+        if ours
+        else _fix_other(facts, module),
     )
 
 
@@ -221,6 +231,23 @@ def _build_fix(facts: Facts, driver: str | None, matrix: Matrix) -> Fix:
         "distribution's own or its long-term (LTS) one. The build's log names the line.",
         sh("tail -n 40 /var/lib/dkms/nvidia/{driver}/build/make.log", driver=DOTTED(driver) if driver else ANY),
         *fixes.driver(facts, matrix),
+        sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts, kernel(facts))),
+    )
+
+
+def _compiler_fix(facts: Facts) -> Fix:
+    """Return how to get the compiler that the kernel was built with, of the major release where that is known."""
+    major = re.search(r"\bgcc[^\n]*?[ -](\d{1,2})\b", value(facts, COMPILERS, "kernel") or "")
+    number = GCC(major[1] if major else None)
+    family = fixes.manager(facts) or "apt"
+    as_default = sh("sudo update-alternatives --install /usr/bin/gcc gcc /usr/bin/gcc-{number} {number}", number=number)
+    return fixes.rebuild(
+        facts,
+        "Install the compiler that built this kernel, make it the default gcc, and build the module again. "
+        "/proc/version names that compiler.",
+        sh("cat /proc/version"),
+        sh(fixes.OLDER_GCC[family] if family == "apt" else fixes.INSTALL[family], number=number, packages=NAME("gcc")),
+        *([as_default] if family == "apt" else []),
         sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts, kernel(facts))),
     )
 

@@ -10,12 +10,12 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TORCH_INDEX
 from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said
 from gpustack.diagnose.machine.extensions import distribution_of, of_file
 from gpustack.diagnose.machine.frameworks import because_torch
 from gpustack.diagnose.machine.inventory import builds
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said
 from gpustack.diagnose.machine.packages import pythons_of, releases_for
-from gpustack.diagnose.machine.values import because, because_of, copies, text, told, version
+from gpustack.diagnose.machine.values import because, because_of, copies, number, text, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
@@ -147,6 +147,7 @@ KNOWN = re.compile(
     re.IGNORECASE,
 )
 NETWORK = ("pip-offline",)
+NARROW = 32  # bits of a Python that nothing for GPUs is built for
 
 
 @rule("python-version-no-wheel", Layer.ENVIRONMENT, "python", in_one_python=True, from_messages=True)
@@ -173,6 +174,7 @@ def python_version_no_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     package = values.get("package") or values.get("wheel", "").partition("-")[0] or "The package"
     wanted = values.get("wanted") or _in_name(values.get("wheel", ""))
     here = values.get("found") or version(facts, "python")
+    here = f"{here} (32-bit)" if here and number(told(facts, "python"), "bits") == NARROW else here
     asked = f"{package} {wanted}" if wanted else package
     fitting = pythons_of(matrix, package.lower(), (wanted or "").partition("+")[0])
     needs = values.get("needs") or values.get("needs2")
@@ -216,6 +218,8 @@ def _sure(message: Message, facts: Facts, matrix: Matrix) -> Confidence | None:
     here = version(facts, "python")
     if not KNOWN.search(package):
         return None
+    if number(told(facts, "python"), "bits") == NARROW and message.values.get("versions") == "none":
+        return Confidence.CERTAIN
     fitting = pythons_of(matrix, package, wanted) if wanted else ()
     if fitting and here and is_version(here) and minor(here) not in fitting:
         return Confidence.CERTAIN

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TOOLKITS, from_nvidia
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.frameworks import platform, torch
 from gpustack.diagnose.machine.inventory import nvidia_here, on_windows
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.packages import plain_version
 from gpustack.diagnose.machine.toolchain import gpu_name, parsed, refused, toolchain_toolkits, used
 from gpustack.diagnose.machine.values import because, status, version
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpustack.model.versions import CudaVersion
 
 
-NO_TOOLKIT = "build-finds-no-toolkit"
+NO_TOOLKIT = ("build-finds-no-toolkit", "nvvm-missing")
 
 
 @rule("cuda-toolkit-missing", Layer.RUNTIME, "cuda-toolkit", Severity.INFO)
@@ -46,12 +46,13 @@ def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     build = torch(facts)
     cuda = build.cuda if build and build.accelerator == "cuda" else None
     wanted = f" of CUDA {cuda}, which this PyTorch was built with" if cuda else ""
-    if heard(facts, NO_TOOLKIT) and not (build and build.accelerator in {"rocm", "xpu"}):
+    runs = heard(facts, "nvcc-release")  # then only the program that looks for it does not find it
+    if heard(facts, *NO_TOOLKIT) and not runs and not (build and build.accelerator in {"rocm", "xpu"}):
         yield cuda_toolkit_missing.finding(
             severity=Severity.ERROR,
             title="A build stopped because it found no CUDA toolkit (nvcc)",
             detail="It needs CUDA_HOME, or nvcc on PATH; the CUDA that PyTorch and the driver bring has no compiler.",
-            because=grounds(facts, NO_TOOLKIT),
+            because=grounds(facts, *NO_TOOLKIT),
             confidence=Confidence.LIKELY,
             fix=_toolkit_fix(f"Install the toolkit{wanted}, or use a package that needs no build.", cuda, facts),
         )
@@ -91,7 +92,7 @@ OTHERWISE = (
     "gcc-header-error",
     "nvcc-unknown-arch",
     "nvcc-missing",
-    NO_TOOLKIT,
+    *NO_TOOLKIT,
 )
 
 

@@ -8,7 +8,7 @@ from gpustack.collect.catalogue import load as catalogue
 from gpustack.collect.probe_results import parse
 from gpustack.collect.workers import Reply
 from gpustack.model.facts import Facts, Host
-from gpustack.model.plain import plain
+from gpustack.model.writing import plain
 from gpustack.redaction import redact
 from tests.told import ToldHost, load
 

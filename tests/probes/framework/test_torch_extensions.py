@@ -170,4 +170,4 @@ def test_more_files_than_there_is_time_for_are_reported(tmp_path: Path, monkeypa
     monkeypatch.setitem(PROBE, "MOST_FILES", 2)
     *_, last = look_at(site)
     assert last["status"] == "unknown"
-    assert "too many" in last["why"]
+    assert "no time" in last["why"]
