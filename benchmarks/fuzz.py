@@ -26,9 +26,9 @@ REPO = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPO))
 
 from benchmarks.odd_inputs import SNAPSHOTS, TEXTS, OddHost, bent, spoilt, swapped  # noqa: E402 - of this checkout
-from gpustack import imports, policy, snapshots  # noqa: E402
+from gpustack import bench, imports, policy, snapshots  # noqa: E402
 from gpustack.ask import subjects  # noqa: E402
-from gpustack.bench import comparing, listening, results, suite  # noqa: E402
+from gpustack.bench import listening, results, suite  # noqa: E402
 from gpustack.collect import catalogue, probe_results, workers  # noqa: E402
 from gpustack.collect import updates as index  # noqa: E402
 from gpustack.compare import compare  # noqa: E402
@@ -148,8 +148,8 @@ def eat_figures(dice: random.Random) -> object:
     path = Path(FOLDER.name) / "bench.json"
     path.write_text(json.dumps(swapped(dice, FIGURES, dice.choice((0.0001, 0.001, 0.01)))))
     with suppress(GpustackError):
-        comparing.load(path)
-    return writing.render(comparing.read(path))
+        bench.load(path)
+    return writing.render(bench.read(path))
 
 
 def eat_line(dice: random.Random) -> object:

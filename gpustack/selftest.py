@@ -63,10 +63,7 @@ def prove(matrix: Matrix, door: Door | None = None) -> SelfTest:
     begun = door.now()
     proofs = (*rules(matrix, sick_facts()), *guards(door))
     return SelfTest(
-        tool=matrix.tool,
-        held=all(proof.held for proof in proofs),
-        proofs=proofs,
-        seconds=round(door.now() - begun, 3),
+        tool=matrix.tool, held=all(proof.held for proof in proofs), proofs=proofs, seconds=round(door.now() - begun, 3)
     )
 
 

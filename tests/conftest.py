@@ -76,7 +76,10 @@ def pytest_configure() -> None:
     Tests keep tens of thousands of rows and facts and create little garbage: it is collected less often.
     A shell starts background jobs with Ctrl-C ignored, and children inherit that: ours have to receive it.
     Bytecode is cached, whatever the shell says: otherwise thousands of children would each compile every module.
+    The shims of pyenv and its like start a dozen shells before each Python: what lies behind them is started instead.
     """
+    plain = os.pathsep.join(one for one in os.environ["PATH"].split(os.pathsep) if Path(one).name != "shims")
+    os.environ["PATH"] = plain if shutil.which("python3", path=plain) else os.environ["PATH"]
     vars(providers).update(_get_local_constants=constants)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpustack import assets
-from gpustack.diagnose import another_environment, engine, rule
+from gpustack.diagnose import engine, environments, rule
 from gpustack.model.writing import plain
 from gpustack.selftest import PROOFS
 from tests.told import REPO
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PLACES = re.compile(r'/[^" ]*/pytest-of-[^" ]*/')
 LATE = "2099-01-01T00:00:00+00:00"  # a date at which any matrix is old
 SMALLEST: dict[str, str] = {}
-_TRUE, _AMONG = engine._found, another_environment.among  # noqa: SLF001 - for one run of the tests
+_TRUE, _AMONG = engine._found, environments.among  # noqa: SLF001 - for one run of the tests
 
 
 def slim(held: Any) -> Any:  # noqa: ANN401 - JSON
@@ -60,7 +60,7 @@ def _keep(name: str, facts: Facts) -> None:
 
 def pytest_configure() -> None:
     engine._found = _found  # type: ignore[assignment] # noqa: SLF001 - for one run of the tests
-    another_environment.among = _among
+    environments.among = _among
 
 
 def pytest_sessionfinish() -> None:

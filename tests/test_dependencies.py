@@ -11,6 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.counting import each
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -73,7 +75,7 @@ def test_ci_installs_what_was_tested() -> None:
         assert all("-c constraints.txt" in line for line in developers), path
 
 
-@pytest.mark.parametrize("path", ACTIONS, ids=lambda path: str(path.relative_to(REPO)))
+@each("path", ACTIONS, ids=lambda path: str(path.relative_to(REPO)))
 def test_actions_of_others_are_named_by_their_hash(path: Path) -> None:
     for action in re.findall(r"^\s*(?:- )?uses: *(\S+.*)$", path.read_text("utf-8"), re.MULTILINE):
         ours = action.startswith(("./", "OWNER/REPOSITORY@"))

@@ -45,8 +45,8 @@ BY_SOURCE: Mapping[tuple[str, str], str] = {
 # What could show a fault but is not judged yet: what it would show, and by block the paths of the facts.
 UNREAD: Mapping[str, Mapping[str, str]] = {
     "PCI Express errors, and what both ends can": {
-        "amd-gpu": ("link.speed link.width link.max_speed link.max_width link.slot.speed link.slot.width link.replays"),
-        "intel-gpu": "link.at link.switch link.speed link.width link.max_speed link.max_width",
+        "amd-gpu": "link.speed link.max_speed link.slot.speed",
+        "intel-gpu": "link.at link.switch link.speed link.max_speed",
     },
     "temperatures against their limits and margins": {
         "amd-gpu": "temperature.edge_shutdown_c temperature.junction_shutdown_c temperature.memory_shutdown_c",
@@ -55,20 +55,14 @@ UNREAD: Mapping[str, Mapping[str, str]] = {
         "intel-gpu": "clocks[].throttled",
     },
     "siblings of one kind that differ, and settings that are not the default": {
-        "amd-gpu": (
-            "vbios clocks.core_mhz clocks.max_core_mhz clocks.memory_mhz clocks.max_memory_mhz "
-            "power.watts power.limit_watts"
-        ),
-    },
-    "memory errors: corrected, in the GPU's life, and the spare rows that are left": {
-        "amd-gpu": "ras.corrected",
+        "amd-gpu": "clocks.core_mhz clocks.memory_mhz power.watts",
     },
     "NVLink: links, errors, topology": {
-        "infinity-fabric": "gpus links[].from links[].to links[].weight links[].min_mbs links[].max_mbs hives[][] cut",
+        "infinity-fabric": "gpus links[].to links[].weight links[].min_mbs hives[][] cut",
     },
     "firmware of another release than the module": {
         "nvidia-driver": "firmware[]",
-        "intel-gpu": "firmware.unread firmware.*.file firmware.*.state firmware.*.version",
+        "intel-gpu": "firmware.*.file firmware.*.version",
     },
     "descriptions and engines that name another driver, or no runtime": {
         "nvidia-container-toolkit": "cdi[].drivers[] engines.*.runtime engines.*.default engines.*.cdi no_cgroups",

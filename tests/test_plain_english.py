@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from tests.counting import each
 
 REPO = Path(__file__).resolve().parents[1]
 ROOMS = ("ask", "cli", "diagnose/rules", "explain", "fleet", "library", "plugins", "policy", "report")
@@ -44,13 +44,13 @@ STIFF = re.compile(
 TWICE = re.compile(r"\b((?!had\b|that\b)[a-z]{2,}(?: [a-z]+){0,3}) \1 ")  # "install the install the"
 
 
-@pytest.mark.parametrize("path", READ, ids=lambda path: str(path.relative_to(REPO)))
+@each("path", READ, ids=lambda path: str(path.relative_to(REPO)))
 def test_no_stiff_word_is_read_by_users(path: Path) -> None:
     text = path.read_text("utf-8")
     lines = SHOWN.findall(text) if path.suffix == ".toml" else text.splitlines()
     assert [line for line in lines if STIFF.search(line)] == []
 
 
-@pytest.mark.parametrize("path", [one for one in READ if one.suffix == ".md"], ids=lambda path: path.name)
+@each("path", [one for one in READ if one.suffix == ".md"], ids=lambda path: path.name)
 def test_nothing_is_written_twice_in_a_row(path: Path) -> None:
     assert [found[0] for found in TWICE.finditer(path.read_text("utf-8"))] == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.diagnose.machine.views import inside
+from gpustack.diagnose.environments import inside
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity

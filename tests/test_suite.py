@@ -9,13 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import signature
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import warm
+from tests import counting, warm
 from tests.wide import sample, wide
 
 REPO = Path(__file__).resolve().parent.parent
@@ -144,3 +145,22 @@ def test_what_is_drawn_does_not_depend_on_what_was_imported(tmp_path: Path, monk
     assert spec
     monkeypatch.setitem(sys.modules, "imported", module_from_spec(spec))
     assert drawn() == before
+
+
+def test_each_row_that_fails_is_named_and_all_are_tried() -> None:
+    tried = []
+
+    @counting.each(("number", "of"), [(one, "nine") for one in range(4)])
+    @counting.each("word", ["odd", "even"])
+    def holds(word: str, number: int, of: str) -> None:
+        tried.append((number, word, of))
+        assert word == ("even", "odd")[number % 2], of
+
+    with pytest.raises(AssertionError) as raised:
+        holds()
+    assert tried == [(number, word, "nine") for number in range(4) for word in ("odd", "even")]
+    said = str(raised.value)
+    assert said.startswith("4 of 4 rows fail\nrow 0: 0, 'nine'\nrow 1: 1, 'nine'\nrow 2: 2, 'nine'\nrow 3: 3, 'nine'\n")
+    assert said.count("1 of 2 rows fail\nrow 0: 'odd'\n") == said.count("1 of 2 rows fail\nrow 1: 'even'\n") == 2
+    assert "AssertionError: nine" in said
+    assert list(signature(holds).parameters) == []

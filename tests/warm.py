@@ -1,4 +1,4 @@
-"""The command line and the bench's children as forks of a Python that has imported them: all but the time of a start.
+"""The command, the probes and the bench's children as forks of a Python that has imported them: all but a start's time.
 
 ``Popen`` replaces the one in ``subprocess`` while tests run. What it starts is a child of its caller, with the
 arguments, variables, folder, outputs and signals of a real start, and runs the same program from its first line on.
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 COMMAND = [sys.executable, "-m", "gpustack"]
 CHILD = [sys.executable, "-I", "-c"]  # of the bench and the trace: a program, and its request as JSON
 BENCH = '"main": "gpustack.'
+PROBES = [sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "probes/__main__.py")]
 # What is read once: by the loader, by Python as it starts, or by a module as it is imported.
 ONCE = re.compile(
     r"(PYTHON|LD_|LC_|LANG|GLIBC_|MALLOC_|NPY_|CUDA_PYTHON_|COVERAGE_|_?TYPER_|TZ).*"
@@ -52,6 +53,7 @@ USED = (
     *("rich.console", "rich.panel", "rich.progress", "rich.table", "rich.text", "secrets", "shlex", "statistics"),
     *("typer._click.decorators", "typer.rich_utils", "xml.sax.saxutils"),
 )
+PROBING = ("contextlib", "ctypes", "glob", "importlib.machinery", "itertools", "stat", "time")
 MEASURING = ("cuda.core", "cuda.bindings.driver", "pynvml", "numpy", "gpustack.trace.gpu")
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 PLAIN = ("executable", "preexec_fn", "shell", "gid", "gids", "uid")  # what a fork is not used for
@@ -60,6 +62,7 @@ BEYOND = 512  # file descriptors that no caller uses
 FLUSHED = 120  # Python's exit code where its output cannot be written
 REAL = subprocess.Popen
 active = True  # switched off by the marker starts
+inside = False  # in a fork: a command forks its own probes, while those of a test are started
 
 
 class Popen(REAL[Any]):
@@ -82,7 +85,7 @@ class Popen(REAL[Any]):
         }
         own = [named[name] for name in ("p2cread", "c2pwrite", "errwrite")]
         fds = [*(number if fd == -1 else fd for number, fd in enumerate(own)), *named["pass_fds"]]
-        libraries = environ.get(LIBRARIES, "") if kind == "bench" else ""
+        libraries = environ.get(LIBRARIES, "") if kind != "command" else ""
         self.pid = server(os.getpid(), kind, libraries).fork(asked, fds)
         self._child_created = True
         self._close_pipe_fds(*(named[name] for name in PIPES))  # type: ignore[attr-defined]
@@ -111,8 +114,9 @@ def forked(argv: object, environ: Mapping[str, str]) -> str:
         return ""
     words = list(map(str, argv))
     bench = words[:3] == CHILD and len(words) == len(CHILD) + 2 and BENCH in words[-1]
-    kind = "command" if words[:3] == COMMAND else "bench" if bench else ""
-    return kind if once(environ) == once(os.environ) else ""
+    probes = words[:4] == PROBES and len(words) == len(PROBES) + 1
+    kind = "command" if words[:3] == COMMAND else "bench" if bench else "probes" if probes else ""
+    return kind if (kind == "probes") == inside and once(environ) == once(os.environ) else ""
 
 
 def once(environ: Mapping[str, str]) -> dict[str, str]:
@@ -133,7 +137,9 @@ class Server:
         here, there = socket.socketpair()
         environ = {name: value for name, value in os.environ.items() if name != COUNTED}
         environ |= {LIBRARIES: libraries, **SET_FOR_CHILDREN} if kind == "bench" else {}
-        argv = [sys.executable, str(Path(__file__)), kind, str(there.fileno())]
+        environ |= {LIBRARIES: libraries} if kind == "probes" else {}
+        plain = PROBES[1:3] if kind == "probes" else []
+        argv = [sys.executable, *plain, str(Path(__file__)), kind, str(there.fileno())]
         self.process = REAL(argv, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=environ)
         there.close()
         self.door, self.lock = here, threading.Lock()
@@ -171,12 +177,12 @@ def main(kind: str, door: socket.socket) -> None:
     """Import what is used, and fork for each request."""
     sys.path[:] = [entry for entry in sys.path if entry and Path(entry) != Path(__file__).parent]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for room in ROOMS:
+    for room in ROOMS if kind != "probes" else ():
         package = import_module(f"gpustack.{room}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             with suppress(ImportError):  # what an extra brings
                 import_module(module.name)
-    for name in (*USED, *(MEASURING if kind == "bench" else ())):
+    for name in PROBING if kind == "probes" else (*USED, *(MEASURING if kind == "bench" else ())):
         with suppress(ImportError):
             import_module(name)
     gc.collect()
@@ -214,6 +220,8 @@ def begin(door: socket.socket, wait: int, fds: Sequence[int]) -> NoReturn:
     place(fds[1:], asked["fds"])
     os.environ.clear()
     os.environ.update(asked["environ"])
+    globals().update(inside=True)
+    subprocess.Popen = Popen  # type: ignore[misc]
     code = ran(asked["argv"])
     with suppress(OSError, ValueError):
         sys.stderr.flush()
@@ -249,6 +257,9 @@ def ran(argv: Sequence[str]) -> int:
             sys.path.insert(0, str(Path.cwd()))
             sys.argv[:] = argv[2:]
             runpy.run_module(argv[2], run_name="__main__", alter_sys=True)
+        elif argv[1:3] == PROBES[1:3]:
+            sys.argv[:] = argv[3:]
+            runpy.run_path(argv[3], run_name="__main__")
         else:
             sys.argv[:] = argv[2::2]
             exec(compile(argv[3], "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own program

@@ -172,9 +172,7 @@ def _conda(subject: Subject, matrix: Matrix) -> tuple[Command, ...]:
     version = VERSION(subject.version)
     return (
         sh(
-            "conda install -c conda-forge pytorch-gpu={version} cuda-version={cuda}",
-            version=version,
-            cuda=DOTTED(cuda),
+            "conda install -c conda-forge pytorch-gpu={version} cuda-version={cuda}", version=version, cuda=DOTTED(cuda)
         ),
     )
 

@@ -12,13 +12,13 @@ from gpustack.ask.given import made, put, where
 from gpustack.ask.pairs import SERVERS
 from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.search import Search, builds_of, rank
-from gpustack.ask.why import judge
+from gpustack.ask.why import Judged, judge
 from gpustack.diagnose import installing
 from gpustack.diagnose.change_sets import change_set, place, with_torch
 from gpustack.diagnose.machine.frameworks import embedded
 from gpustack.diagnose.machine.inventory import driver_release, on_windows
 from gpustack.diagnose.machine.values import text, told, version
-from gpustack.matrix.subjects import amd_intel, serving, torch
+from gpustack.matrix.subjects import amd_intel, generated, serving, torch
 from gpustack.matrix.subjects.ranges import VersionRange, minor, version_of
 from gpustack.model.command import ADDRESS, DOTTED, requirement, sh, step
 from gpustack.model.matrix_answer import Alternative, Change, Compatibility
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.ask.subjects import Subject
-    from gpustack.ask.why import Judged
     from gpustack.model.facts import Facts
 
 
@@ -96,8 +95,7 @@ def _versions(search: Search) -> Iterator[Alternative]:
     If all of them work only with limits, one without any follows.
     """
     kind = Change.DRIVER if search.subject.component == "nvidia-driver" else Change.VERSION
-    offered: set[str] = set()
-    native = False
+    offered, native = set[str](), False
     for one in _by_distance(search):
         minor = ".".join(one.version.split(".")[:2])
         enough = len(offered) >= search.versions
@@ -135,26 +133,34 @@ def _rows(search: Search) -> list[Candidate]:
 def _by_distance(search: Search) -> list[Candidate]:
     rows, version = _rows(search), search.at.subject.version or ""
     here = version_of(version)
-    others = [one for one in rows if version_of(one.version) != here]
+    ended = _lasting(search) is not search.subject
+    others = [one for one in rows if ended or version_of(one.version) != here]
     if search.subject.component == "nvidia-driver":
         others = [one for one in others if commands.is_supported(one.version, search.facts, search.matrix)]
     if not search.subject.exact or here is None:
         return others[::-1]
-    newer = [one for one in others if (found := version_of(one.version)) and found > here]
+    newer = [one for one in others if (found := version_of(one.version)) and found >= here]
     older = [one for one in others if one not in newer][::-1]
     pairs = [(place, 0, one) for place, one in enumerate(newer)] + [(place, 1, one) for place, one in enumerate(older)]
     return [one for _, _, one in sorted(pairs, key=lambda pair: pair[:2])]
 
 
+def _lasting(search: Search) -> Subject:
+    """Return the subject; of a distribution that was given up for another, that one."""
+    subject = search.subject
+    gone = generated.unserved(search.matrix, subject.name, search.at.subject.version or "")
+    main = generated.DISTRIBUTIONS.get(subject.component, (subject.component,))[0]
+    return replace(subject, name=main) if gone and gone.stops else subject
+
+
 def _release(search: Search, one: Candidate) -> Judged | None:
     """Return the answer for another release, in the build that an install picks or else the best of its others."""
-    subject = replace(search.subject, version=one.version)
+    subject = replace(_lasting(search), version=one.version)
+    tries = [subject]
     if subject.component == "pytorch":
         usual = torch.default_build(search.matrix, one.version)
         subject = replace(subject, tag=usual.tag if usual else None)
-        tries = (subject, *builds_of(subject, search))
-    else:
-        tries = (subject,)
+        tries = [subject, *builds_of(subject, search)]
     found = [judged for build in tries if (judged := search.better(build))]
     best = max(map(rank, found), default=0)
     fitting = [judged for judged in found if rank(judged) == best]

@@ -109,7 +109,7 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
     """Return the subject with a version and, for PyTorch, the build that a plain install picks on this platform."""
     version = subject.version
     if version is None:
-        fitting = [one.version for one in candidates(matrix, subject.component) if _in(one.version, subject.span)]
+        fitting = [one for one in _released(subject, matrix) if _in(one, subject.span)]
         kept = [one for one in fitting if subject.component != "nvidia-driver" or _for_production(one, matrix)]
         version = next(reversed(kept or fitting), None)
     else:
@@ -124,6 +124,15 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
         usual = torch.default_build(matrix, version, system)
         tag = usual.tag if usual else None
     return replace(subject, version=version, tag=tag)
+
+
+def _released(subject: Subject, matrix: Matrix) -> list[str]:
+    """Return the releases of a component, oldest first; of another of its distributions, or without wheels, its own."""
+    known = [one.version for one in candidates(matrix, subject.component)]
+    main = generated.DISTRIBUTIONS.get(subject.component, (subject.component,))[0]
+    other = subject.name not in {main, subject.component}
+    own = generated.releases(matrix, subject.name) if other or not known else ()
+    return [one.version for one in own if not one.yanked] or known
 
 
 def _newest(component: str, version: str, matrix: Matrix) -> str | None:

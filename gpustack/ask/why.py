@@ -271,7 +271,7 @@ def _named(component: str, subject: Subject, facts: Facts) -> str:
         beside = version(facts, component) if component in {*FRAMEWORKS, *ON_TORCH} else None
         return " ".join(filter(None, [related.NAMES.get(component, component), beside]))
     release = f" {subject.version}" if subject.version and component not in GPUS else ""
-    return f"{related.NAMES.get(component, component)}{release}" + (f" ({subject.tag})" if subject.tag else "")
+    return f"{related.NAMES.get(component, subject.name)}{release}" + (f" ({subject.tag})" if subject.tag else "")
 
 
 def _found(contract: Contract, facts: Facts) -> str:

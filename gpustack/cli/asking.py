@@ -68,8 +68,8 @@ def show(
     verbose: Verbose = False,
 ) -> None:
     """Show what the matrix states about a component, newest first; --all shows every row, -v its source."""
-    from gpustack.ask.showing import brief
-    from gpustack.ask.showing import show as tables
+    from gpustack.ask.answering import brief
+    from gpustack.ask.answering import show as tables
     from gpustack.matrix import Matrix
 
     found = tables(subject, Matrix())
@@ -138,10 +138,7 @@ def _question(name: str) -> Callable[..., None]:
 
 for _name, _help in (
     ("why", "Say whether something works with what is given (or on this machine), why, and what would work instead."),
-    (
-        "plan",
-        "Find what satisfies a requirement such as 'torch>=2.6', the smallest change first, with the commands.",
-    ),
+    ("plan", "Find what satisfies a requirement such as 'torch>=2.6', the smallest change first, with the commands."),
 ):
     matrix.command(_name, help=_help)(_question(_name))
 

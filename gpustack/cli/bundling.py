@@ -54,7 +54,7 @@ def report(
     timeout: Timeout = None,
 ) -> None:
     """Pack a redacted snapshot, the report, and the lines of the log that matter into one file for support."""
-    from gpustack.bench.comparing import read as saved
+    from gpustack.bench import read as saved
     from gpustack.diagnose.engine import judge
     from gpustack.matrix import Matrix
 

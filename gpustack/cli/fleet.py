@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gpustack.cli.fleet_pairs import Labels, pairs
+from gpustack.cli.measuring import Labels, pairs
 from gpustack.cli.options import Fail, Formats, Hidden, Output, Plugins, Pseudonyms, Verbose
 from gpustack.cli.results import rendered, write
 from gpustack.errors import UsageError
@@ -32,8 +32,7 @@ fleet.add_typer(pairs)
 IMAGE = re.compile(r"[\w][\w./:@-]{0,500}")
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with NODE.json.gz of each node.")]
 Named = Annotated[
-    str | None,
-    typer.Option("--nodes", metavar="NODES", help="Such as gpu[001-128],login1.", show_default="all"),
+    str | None, typer.Option("--nodes", metavar="NODES", help="Such as gpu[001-128],login1.", show_default="all")
 ]
 Store = Annotated[
     Path, typer.Option("--store", metavar="FILE", help="The store that gpustack fleet judge wrote: DIR/fleet.sqlite.")

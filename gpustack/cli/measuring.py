@@ -1,4 +1,4 @@
-"""The commands that measure: bench and stress, and how their figures are kept."""
+"""The commands that measure: bench and stress, how their figures are kept, and fleet pairs: plan and decode."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import typer
 
 from gpustack.cli import options
 from gpustack.cli.examining import without_secrets
-from gpustack.cli.results import INTERRUPTED, How, counts, deliver, places, shown, write
+from gpustack.cli.options import Formats, Output
+from gpustack.cli.results import INTERRUPTED, How, counts, deliver, places, rendered, shown, write
 from gpustack.cli.terminal import benchmarks
-from gpustack.errors import UsageError
+from gpustack.errors import InputError, UsageError
 from gpustack.model import writing
 
 if TYPE_CHECKING:
-    from gpustack.bench.comparing import Older
+    from collections.abc import Mapping
+
+    from gpustack.bench import Older
     from gpustack.model.bench import BenchReport
 
 PERCENT = 100
@@ -37,7 +40,7 @@ class Wanted:
 
 def wanted(save: Path | None, compare: Path | None, tolerance: float, plot: Path | None) -> Wanted:
     """Return what to do; raises for a file that cannot be read and for an unknown kind of picture."""
-    from gpustack.bench import comparing
+    from gpustack import bench
     from gpustack.report import plot as drawing
 
     if plot:
@@ -48,17 +51,17 @@ def wanted(save: Path | None, compare: Path | None, tolerance: float, plot: Path
             drawing.check(ending)
         except drawing.CannotError as error:
             raise UsageError(str(error)) from error
-    older = comparing.load(compare) if compare else None
+    older = bench.load(compare) if compare else None
     return Wanted(save=save, older=older, tolerance=tolerance / PERCENT, plot=plot)
 
 
 def compared(report: BenchReport, asked: Wanted) -> BenchReport:
     """Return the report with its comparison, if one was requested."""
-    from gpustack.bench import comparing
+    from gpustack import bench
 
     if asked.older is None:
         return report
-    return replace(report, comparison=comparing.compare(report, asked.older, asked.tolerance))
+    return replace(report, comparison=bench.compare(report, asked.older, asked.tolerance))
 
 
 def kept(report: BenchReport, asked: Wanted) -> None:
@@ -73,9 +76,9 @@ def kept(report: BenchReport, asked: Wanted) -> None:
 
 def regressed(report: BenchReport) -> bool:
     """Return whether anything is worse than in the older report."""
-    from gpustack.bench import comparing
+    from gpustack import bench
 
-    return report.comparison is not None and comparing.regressed(report.comparison)
+    return report.comparison is not None and bench.regressed(report.comparison)
 
 
 class Data(str, Enum):
@@ -221,14 +224,65 @@ def stress(
     from gpustack.bench import Ticker
     from gpustack.bench import stress as burn
 
-    options.writable(output)
-    report = burn(
-        seconds,
-        gpus=gpus or None,
-        pythons=pythons or (),
-        ticker=Ticker(sys.stderr, seconds),
-    )
+    report = burn(seconds, gpus=gpus or None, pythons=pythons or (), ticker=Ticker(sys.stderr, seconds))
     write(shown(without_secrets(report, wanted=redacted), written, output, verbose=verbose), output)
     above = counts(fail_on, None, report.findings)
     loaded = any(result.stress or result.verdict.value == "failed" for result in report.results)
     raise typer.Exit(INTERRUPTED if report.interrupted else int(above) if loaded else NOTHING)
+
+
+pairs = typer.Typer(
+    name="pairs",
+    help="Find the nodes and uplinks that make pairs slow or hang.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Labels = Annotated[
+    Path | None,
+    typer.Option("--labels", metavar="FILE", help='Racks and switches: {"node1": {"rack": "r1", "switch": "s1"}}.'),
+]
+
+
+@pairs.command("plan")
+def plan_pairs(
+    named: Annotated[str, typer.Argument(metavar="NODES", help="Such as gpu[0001-1000].")],
+    *,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, max=20, help="Number of rounds.")] = 3,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same pairs.")] = 0,
+    written: Formats = "text",
+    output: Output = None,
+) -> None:
+    """Print which nodes to measure together, one line `ROUND A B` per pair; pairs of a round run at the same time."""
+    from gpustack.fleet import nodes
+    from gpustack.fleet import pairs as matching
+    from gpustack.matrix import Matrix
+    from gpustack.model.fleet import Matchings
+
+    made = Matchings(tool=Matrix().tool, seed=seed, rounds=matching.plan(nodes.expand(named), rounds, seed))
+    write(rendered(made, written, "fleet-plan", output, verbose=False), output)
+
+
+@pairs.command("decode")
+def decode_pairs(
+    measured: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Lines `A B VALUE [ROUND]`, a JSON list, or a folder of A+B.txt.")
+    ],
+    *,
+    labels: Labels = None,
+    by: Annotated[str, typer.Option("--by", metavar="LABEL", help="The label that groups nodes.")] = "switch",
+    written: Formats = "text",
+    output: Output = None,
+) -> None:
+    """Say which nodes and uplinks make pairs slow or hang, and which pairs would confirm it."""
+    from gpustack.fleet import nodes
+    from gpustack.fleet import pairs as matching
+    from gpustack.matrix import Matrix
+
+    groups: Mapping[str, str] = {}
+    if labels:
+        groups = {node: held[by] for node, held in nodes.labels(labels).items() if by in held}
+        if not groups:
+            raise InputError(f"{labels} gives no node a label {by!r}: name another with --by")
+    found = matching.decode(matching.read(measured), groups, Matrix().date)
+    write(rendered(found, written, "fleet-pairs", output, verbose=False), output)
+    raise typer.Exit(int(bool(found.suspects)))

@@ -50,7 +50,11 @@ def writable(path: Path | None) -> Path | None:
         raise OutputError(f"{path} cannot be written: it is a folder")
     if path.exists() and not os.access(path, os.W_OK):
         raise OutputError(f"{path} cannot be written: permission denied")
-    if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
+    try:
+        folder = path.absolute().parent
+    except FileNotFoundError as error:
+        raise OutputError(f"{path} cannot be written: the working folder no longer exists") from error
+    if not path.exists() and not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"{path} cannot be written: no writable folder {path.parent}")
     return path
 
@@ -94,7 +98,9 @@ Tables = Annotated[Tabled, typer.Option("--format", help="Format of the result."
 Drawings = Annotated[Drawn, typer.Option("--format", help="Format of the result.")]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="File for the result.", show_default="standard output"),
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="File for the result.", show_default="standard output", callback=writable
+    ),
 ]
 Shapes = Annotated[
     list[Shape] | None,

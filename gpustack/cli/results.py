@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from gpustack.cli import terminal
+from gpustack.cli.options import writable
 from gpustack.cli.terminal import DASH, ORDER
 from gpustack.collect import isolation
 from gpustack.errors import OutputError, UsageError
@@ -126,7 +127,10 @@ def places(
                 found[-1] = replace(found[-1], output=file)
             else:
                 early = file
-    return _apart([_standard(one) for one in found or [Place(written="text", output=early)]])
+    wanted = _apart([_standard(one) for one in found or [Place(written="text", output=early)]])
+    if len(wanted) == 1:  # of several, those that can be written are
+        writable(wanted[0].output)
+    return wanted
 
 
 def _standard(place: Place) -> Place:

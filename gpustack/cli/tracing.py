@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpustack.cli.results import Place
     from gpustack.model.report import Report
     from gpustack.model.trace import Trace
-    from gpustack.trace.steps import Asked, Progress
+    from gpustack.trace import Asked, Progress
 
 Named: TypeAlias = Literal["mlp", "convnet", "transformer"]
 Sized: TypeAlias = Literal["small", "medium", "large"]
@@ -84,7 +84,7 @@ def trace(
     ] = False,
 ) -> None:
     """Follow a small model through the seven steps of running it on a GPU, each timed and compared with its limit."""
-    from gpustack.trace.steps import Asked
+    from gpustack.trace import Asked
 
     wanted = places(context, written, outputs)
     _refuse({"--from": origins, "--framework": framework, "--onnx": onnx, "--cpu": cpu, "--python": pythons})
@@ -210,6 +210,6 @@ def _rendered(made: Trace, place: Place, *, verbose: bool) -> str:
 
 
 def _progress() -> Progress:
-    from gpustack.trace.steps import Live, Progress
+    from gpustack.trace import Live, Progress
 
     return Live(sys.stderr) if sys.stderr.isatty() else Progress()

@@ -18,11 +18,7 @@ UNSEEN = "not seen"  # the key of the placeholder for copies in a Python that co
 BEST = (Status.PRESENT, Status.FAILED, Status.UNKNOWN, Status.ABSENT, Status.NOT_APPLICABLE)
 MOST_TEXT, MOST_DEPTH, MOST_NUMBER = 20_000, 100, 2**70
 MOST_COPIES = 10_000
-MOST_ROWS, MOST_PATH, MOST_OUTCOME = (
-    400,
-    4096,
-    500,
-)  # paths and calls; the runner of probes keeps as many
+MOST_ROWS, MOST_PATH, MOST_OUTCOME = (400, 4096, 500)  # paths and calls; the runner of probes keeps as many
 TRIPLE = 3
 MOST_SECONDS = 1e6
 # Errors that never occur on a healthy machine: input/output, a command that is not a program, a folder or pipe in

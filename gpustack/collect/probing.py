@@ -25,6 +25,7 @@ __all__ = ["look", "parse", "plan"]
 REPORT_SECONDS = 1.0
 LEAST_SECONDS = 0.5
 SHARE_OF_MANY = 0.25  # of the remaining time, for one probe
+SLOWEST = "libcuda"  # starting CUDA takes longest; OpenCL uses the same driver and starts faster in the same process
 EXERCISE_SECONDS = 55.0  # a first import from a cold disk takes tens of seconds; the deadline still applies
 
 
@@ -128,19 +129,19 @@ def plan(
         if deep and system.deep
     ]
     found = {one.python for one in environments if one.found}
-    here.sort(key=lambda task: not task.systems[0].alone)
+    here.sort(key=lambda task: (task.systems[0].id != SLOWEST, not task.systems[0].alone))
     return tuple(sorted((*here, *there, *exercises), key=lambda task: task.environment in found))
 
 
 def groups(
     systems: Sequence[System], where: Literal["here", "target"], *, together: bool = False
 ) -> list[tuple[System, ...]]:
-    """Return the systems of one place by the child that they share; a risky one gets its own child."""
+    """Return the systems of one place by the child that they share; a risky one gets its own, or starts its group's."""
     groups: dict[str, list[System]] = {}
     for system in systems:
         if getattr(system, where):
             group = "group" if together else f"group {system.group}"
-            groups.setdefault(system.id if system.alone else group, []).append(system)
+            groups.setdefault(system.id if system.alone and not system.group else group, []).append(system)
     return [tuple(group) for group in groups.values()]
 
 

@@ -8,15 +8,15 @@ from itertools import islice
 from math import floor
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import rule
-from gpustack.diagnose.deciding import decide
-from gpustack.diagnose.machine.messages import MESSAGE, heard
-from gpustack.diagnose.machine.values import version
+from gpustack.diagnose import fixes, rule
+from gpustack.diagnose.machine.events import MESSAGE, heard
+from gpustack.diagnose.machine.values import number, told, version
+from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import AT_WORK, Status, Strength
-from gpustack.model.report import Because, Candidate, Confidence, Health, Severity, Similar
+from gpustack.model.report import Because, Candidate, Confidence, Decide, Health, Severity, Similar
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -53,14 +53,7 @@ VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "i
 NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
 OF_LINUX = (
-    "dkms-",
-    "nouveau-",
-    "nova-",
-    "secure-boot-",
-    "nvidia-uvm-",
-    "uvm-",
-    "docker-snap",
-    "user-not-in-",
+    *("dkms-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
     "libcuda-so-",
 )
 
@@ -88,7 +81,8 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     if status is Health.HEALTHY:
         return status if calm >= SURER else Health.UNKNOWN
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    return Health.HEALTHY if calm >= SURE and not complains and not heard(facts, *faults) else status
+    works = calm >= SURE or number(told(facts, "nvml"), "code") == 0  # as where nvidia-smi printed its first line
+    return Health.HEALTHY if works and not complains and not heard(facts, *faults) else status
 
 
 def _spoken_of_at_work(facts: Facts) -> bool:
@@ -129,7 +123,7 @@ def likely(
             similar=tuple(
                 Similar(source=source, cause=one.cause) for source in held.similar(one.cause, seen, MOST_SIMILAR)
             ),
-            decide=decide(one.cause),
+            decide=_decide(one.cause),
         )
     if not others:
         yield from _meant(facts, matrix, seen, known)
@@ -143,7 +137,7 @@ def _meant(
     for cause, grounds in islice(led.items(), ALWAYS):
         weight = floor(FINE / (len(led) + 1)) / FINE
         because = tuple(grounds.values())[:MOST_REASONS]
-        yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=decide(cause))
+        yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=_decide(cause))
 
 
 def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Mapping[str, Mapping[str, Because]]:
@@ -226,3 +220,8 @@ GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "inte
 
 def _present(one: Component | None) -> bool:
     return one is not None and one.status is Status.PRESENT
+
+
+def _decide(cause: str) -> Decide:
+    otherwise = Decide(text="Run gpustack on the machine itself.", commands=(fixes.DOCTOR_DEEP,))
+    return decisions().get(cause, otherwise)

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gpustack import __version__
-from gpustack.diagnose import another_environment, requirements
+from gpustack.diagnose import environments, requirements
 from gpustack.diagnose.candidates import candidates, settled
+from gpustack.diagnose.environments import alone, each, inside, whole
 from gpustack.diagnose.evidence import cause_of, unseen, weighed
 from gpustack.diagnose.machine import amd, containers, exercised, intel
 from gpustack.diagnose.machine.completing import complete
+from gpustack.diagnose.machine.events import MESSAGE, heard
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
-from gpustack.diagnose.machine.messages import MESSAGE, heard
 from gpustack.diagnose.machine.values import flag
-from gpustack.diagnose.machine.views import alone, each, inside, whole
-from gpustack.diagnose.requirements import broken
+from gpustack.diagnose.requirements import versions
 from gpustack.diagnose.requirements.versions import IN_WORDS, draw, in_words
 from gpustack.diagnose.rule import Rule, asked
 from gpustack.model.facts import AT_WORK, OTHER_CHECKS, Layer, Status, Unseen
@@ -69,13 +69,13 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     contracts = (*judging.drawn, *requirements.contracts(held))
     works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))
     by_python = {one.python: _inside(one.python, works) for one in facts.environments}
-    able = another_environment.among(facts, by_python)
+    able = environments.among(facts, by_python)
     lighter = (replace(one, severity=BESIDE.get(one.severity, one.severity)) for one in others)
     findings = (*((able,) if able else ()), *findings, *lighter)
     findings = tuple(sorted(findings, key=lambda one: SEVERITIES.index(one.severity)))
     chosen = facts.environments[0].python if facts.environments else None
-    contracts = tuple(broken.tied(contracts, findings))
-    contracts = (*contracts, *broken.spoken(findings, contracts))
+    contracts = tuple(versions.tied(contracts, findings))
+    contracts = (*contracts, *versions.spoken(findings, contracts))
     whole_verdict = verdict(findings, facts, _inside(chosen, works), blind=blind(failures))
     whole_verdict = replace(whole_verdict, status=settled(whole_verdict.status, facts, matrix))
     if facts.host.container and facts.taken and whole_verdict.status is Health.NO_GPU:
@@ -148,7 +148,7 @@ def _found(facts: Facts, judging: Judging) -> tuple[Finding, ...]:
             told[finding.key] = replace(known, severity=severity, because=(*known.because, *more))
     pythons = {None, *(one.python for one in facts.environments)}
     drawn = [one for one in judging.drawn if one.environment in pythons or not facts.environments]
-    for finding in broken.findings(drawn, tuple(told.values()), facts, matrix, judging.purpose):
+    for finding in versions.findings(drawn, tuple(told.values()), facts, matrix, judging.purpose):
         told.setdefault(finding.key, finding)
     return tuple(_with_causes(sorted(told.values(), key=_order)))
 

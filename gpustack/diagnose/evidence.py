@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import exercised
-from gpustack.diagnose.machine.messages import MESSAGE
+from gpustack.diagnose.machine.events import MESSAGE
 from gpustack.diagnose.machine.values import at, everything, flag, text, told
 from gpustack.diagnose.rule import explained_by
 from gpustack.diagnose.rules import NAMED, WRONG_CUDNN, WRONG_LIBRARIES

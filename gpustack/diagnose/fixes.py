@@ -125,10 +125,7 @@ def from_nvidia(facts: Facts, package: str, guide: str, *, arch: str = "") -> tu
         return (sh(INSTALL[family], packages=tuple(map(NAME, arch.split()))),)
     if family is None or family == "pacman":
         return (step("install {package} from NVIDIA's repository ({page})", package=NAME(package), page=page),)
-    return (
-        step("set up NVIDIA's repository first ({page})", page=page),
-        sh(INSTALL[family], packages=NAME(package)),
-    )
+    return (step("set up NVIDIA's repository first ({page})", page=page), sh(INSTALL[family], packages=NAME(package)))
 
 
 def driver(facts: Facts, matrix: Matrix, last: int | None = None, *, branch: int | None = None) -> tuple[Command, ...]:

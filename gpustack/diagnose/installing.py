@@ -149,10 +149,7 @@ def jetson(
     of |= {"least": least, "end": end}
     note = step("it is built for JetPack from {least} on and before {end}, and its Python {python} ({page})", **of)
     if row.index is None:
-        by_hand = step(
-            "download the wheel of torch {release} for Python {python} from that page, and install it",
-            **of,
-        )
+        by_hand = step("download the wheel of torch {release} for Python {python} from that page, and install it", **of)
         return found, (*first, note, by_hand)
     wanted = (requirement("torch", f"=={found}"),)
     return found, (*first, install(facts, environment, wanted, at=ADDRESS(row.index)), note)

@@ -9,7 +9,7 @@ from importlib import import_module
 from inspect import cleandoc
 from typing import TYPE_CHECKING, TypeAlias
 
-from gpustack.diagnose import another_environment
+from gpustack.diagnose import environments
 from gpustack.diagnose.requirements.records import by_id, texts
 from gpustack.diagnose.rules import FAMILIES
 from gpustack.model.report import Confidence, Finding, Severity
@@ -103,7 +103,7 @@ def rule(
 
 
 # Those that rest on what works and what does not, which the others decide first.
-AFTERWARDS = {another_environment.ID: cleandoc(another_environment.__doc__ or "")}
+AFTERWARDS = {environments.ID: cleandoc(environments.among.__doc__ or "")}
 ADDED: dict[str, Rule] = {}  # rules of plugins
 
 
@@ -158,7 +158,7 @@ def file_of(finding: str) -> str:
     if finding in rules():
         module = rules()[finding].predicate.__module__
     elif finding in AFTERWARDS:
-        module = another_environment.__name__
+        module = environments.__name__
     else:
         return "compat-matrix/findings.toml"
     return f"{module.replace('.', '/')}.py"

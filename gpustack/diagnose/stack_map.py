@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpustack import __version__
 from gpustack.diagnose import requirements
+from gpustack.diagnose.environments import whole
 from gpustack.diagnose.machine.completing import complete
-from gpustack.diagnose.machine.views import whole
 from gpustack.diagnose.requirements.versions import draw
 from gpustack.matrix.subjects import terms
 from gpustack.model.facts import Component, Status

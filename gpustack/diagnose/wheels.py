@@ -8,7 +8,7 @@ from gpustack.diagnose import fixes, installing
 from gpustack.diagnose.change_sets import FAMILY, change_set, place
 from gpustack.diagnose.installing import clause, pinned
 from gpustack.diagnose.machine import naming
-from gpustack.diagnose.machine.extensions import SOURCES, distribution_of
+from gpustack.diagnose.machine.extensions import distribution_of, sources
 from gpustack.diagnose.machine.frameworks import torch, torch_cuda, torch_version
 from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.matrix.subjects.torch import companions
@@ -168,7 +168,7 @@ def _again(
     """Return how it is reinstalled in its release that fits, or built here; in words where pip may not have it."""
     torch_ = VERSION(release) if release else HERE
     if wanted is None:
-        name, source = DISTRIBUTION(extension.name), SOURCES.get(extension.name)
+        name, source = DISTRIBUTION(extension.name), sources().get(extension.name)
         if source is None:
             return (step("build {name} for torch {torch} from where it came", name=name, torch=torch_),)
         return (step("build {name} for torch {torch} ({source})", name=name, torch=torch_, source=ADDRESS(source)),)
@@ -196,12 +196,7 @@ PADDLE, PADDLE_INDEX = "paddlepaddle", "https://www.paddlepaddle.org.cn/packages
 PADDLE_CUDA = CudaVersion(12, 4)  # of driver 550
 # Of a framework for NVIDIA's GPUs: what is removed, what is installed, and the check.
 INSTALLED: Mapping[str, tuple[str, tuple[str, ...], str, Command]] = {
-    "jax": (
-        "Install JAX with its CUDA plugin.",
-        (),
-        "jax[cuda12]",
-        sh('python -c "import jax; print(jax.devices())"'),
-    ),
+    "jax": ("Install JAX with its CUDA plugin.", (), "jax[cuda12]", sh('python -c "import jax; print(jax.devices())"')),
     "tensorflow": (
         "Install the CUDA build (on Windows only TensorFlow up to 2.10 has one, or use WSL2).",
         ("tensorflow-cpu",),

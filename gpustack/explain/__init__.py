@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.candidates import likely
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.machine.messages import MESSAGE
+from gpustack.diagnose.machine.events import MESSAGE
 from gpustack.explain import topics
 from gpustack.imports import messages
 from gpustack.imports.messages import mentioned
@@ -232,7 +232,7 @@ def _telling(word: str, matrix: Matrix) -> bool:
     if word in ORDINARY:
         return False
     found = re.compile(rf"(?<![a-z\\]){re.escape(word)}(?![a-z])", re.IGNORECASE)
-    said = (one.match for one in patterns(matrix))
+    said = (one.wording for one in patterns(matrix))
     return any(map(found.search, said)) or any(found.search(" ".join(topics.text(one))) for one in topics.ids())
 
 

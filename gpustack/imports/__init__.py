@@ -117,9 +117,9 @@ def _joined(snapshot: Facts, told: Facts) -> Facts:
 
     What could not be checked there is taken from the texts; disagreements become ``not_seen``.
     """
-    from gpustack.imports import joining  # noqa: PLC0415 - few snapshots come with texts
+    from gpustack.imports import own_reports  # noqa: PLC0415 - few snapshots come with texts
 
-    components, conflicts = joining.join(snapshot.components, told.components)
+    components, conflicts = own_reports.join(snapshot.components, told.components)
     return replace(
         snapshot,
         components=components,

@@ -259,12 +259,7 @@ def _wheels(origin: str, text: str, into: Gathered) -> None:
     if "torch" in fresh and not into.version("pytorch"):
         build = devices.named(fresh["torch"])
         into.tell(
-            "pytorch",
-            origin,
-            version=fresh["torch"],
-            build=build.tag,
-            accelerator=build.accelerator,
-            cuda=build.cuda,
+            "pytorch", origin, version=fresh["torch"], build=build.tag, accelerator=build.accelerator, cuda=build.cuda
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.imports.learnt import SETTLED, Learnt, conflict
+from gpustack.imports.own_reports import SETTLED, Learnt, conflict
 from gpustack.model.facts import Component, Environment, Facts, Host, Instance, JsonValue, Layer, Status, Strength
 
 if TYPE_CHECKING:

@@ -7,18 +7,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpustack.imports.translations import english, originals
+from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.ranges import squash
 from gpustack.model.facts import Message, Strength
 
 if TYPE_CHECKING:
-    from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.codes import Family, Number
     from gpustack.matrix.subjects.messages import Pattern
+
+MOST = 1_000_000  # characters: more is a log, which the kernel and servers write in English
+# "The loader is installed, the driver is not": the second clause omits its verb's complement.
+LEFT_OUT = re.compile(
+    r"(?P<all>\b(?:is|are|was|were) (?P<state>installed|loaded|passed through|passed"
+    r"|present|running|enabled|mounted|there)(?:, but|, and|,|;| but| and| while) [^,.;\n]{1,60}? "
+    r"(?:is|are|was|were)) ?(?:not|n['\u2019]t)"
+    r"(?=[.,;)]|[ \t]*$)",
+    re.MULTILINE,
+)
+
+
+@cache
+def meanings() -> Mapping[str, str]:
+    """Return the C library's messages in other languages with their English, a longer one before its part."""
+    rows = Matrix().table("translations")["said"]
+    return {words: row["english"] for row in rows for words in sorted(row["words"], key=len, reverse=True)}
+
+
+def originals(text: str) -> Mapping[str, str]:
+    """Return each reworded line, on single spaces, and its original."""
+    lines = text.split("\n") if english(text) != text else []
+    pairs = ((" ".join(english(line).split()), " ".join(line.split())) for line in lines)
+    return {read: written for read, written in pairs if read != written}
+
+
+def english(text: str) -> str:
+    """Return a text with the C library's words in English, and with omitted words filled in."""
+    if len(text) > MOST:
+        return text
+    for words, meaning in meanings().items():
+        if words in text:
+            text = text.replace(words, meaning)
+    return LEFT_OUT.sub(r"\g<all> not \g<state>", text)
+
 
 NUMBER = r"(0x[0-9a-f]{1,8}|\d{1,9})(?!\w|\.\d)"
 ALONE = re.compile(rf"\W*{NUMBER}\W*", re.IGNORECASE)
@@ -242,12 +277,11 @@ def _message(pattern: Pattern, match: re.Match[str], window: str, origin: str) -
     line = " ".join(window[start : end if end >= 0 else None].split())
     if len(line) > LONGEST_LINE:
         line = " ".join(match.group().split())[:LONGEST_LINE]
-    said = {name: value.strip() for name, value in match.groupdict().items() if value}
     part = len(match.group()) / max(1, len(line))
     whole, person = part >= MOSTLY, PERSON.search(line)
     spoken = pattern.stated or (person and part < (NEARLY if person["self"] else MOSTLY))
     strength = Strength.STATED if spoken else Strength.MESSAGE
-    values = {**pattern.values, **said}
+    values = {**pattern.values, **pattern.captured(match)}
     message = Message(kind=pattern.kind, line=line, origin=origin, values=values, strength=strength)
     return Found(message, pattern, whole, _aside(line, " ".join(match.group().split())))
 

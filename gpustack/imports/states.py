@@ -1,4 +1,4 @@
-"""States that people describe in words: a thing and its state in a clause that does not ask, suppose or deny."""
+"""States that people describe in words, and bare error numbers and names ("nvmlInit returned 18", "cuInit(0) = 802")."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.imports.messages import Found
+from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import meanings, patterns, states, things, voids
+from gpustack.matrix.subjects.ranges import squash
 from gpustack.model.facts import Message, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.codes import Number
     from gpustack.matrix.subjects.messages import Meaning
 
 CLAUSE = re.compile(
     r"(?<=[.!?;])(?=\s|$)|,(?= )|: | (?:but|while|although|whereas|and then|so that|because|since|so) |\n"
 )
+SENTENCE = re.compile(r"(?<=[.!?]) ")
 PRINTED = re.compile(
     r"[{}<>|=]|::|^\s*(?:\[|\$|#|>|File \"|Traceback|at )|\b[A-Z]\w+(?:Error|Exception|Warning)\b|\bNVRM\b"
 )
 PLAIN = re.compile(r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}")  # options and variables
+# "The image is missing the headers": what is missing follows, and what comes before is there.
+LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|its|some|any)\b|[\x60'\"/])")
 NEAR, LONGEST, MOST_LINES = 60, 400, 300
 
 
@@ -31,10 +37,11 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     found: dict[str, Found] = {}
     lines = (line for line in text.split("\n") if 0 < len(line) <= LONGEST and not PRINTED.search(PLAIN.sub("", line)))
     for line, _ in zip(lines, range(MOST_LINES), strict=False):
-        for clause in filter(None, CLAUSE.split(line)):
-            for one in _meant(clause, matrix):
-                if one.message not in kinds and one.fits(line):
-                    found.setdefault(one.message, _found(one, line, origin, matrix))
+        for sentence in SENTENCE.split(line):
+            for clause in filter(None, CLAUSE.split(sentence)):
+                for one in _meant(clause, matrix):
+                    if one.message not in kinds and one.fits(sentence, line):
+                        found.setdefault(one.message, _found(one, line, origin, matrix))
     return tuple(found.values())
 
 
@@ -53,6 +60,7 @@ def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:
             and thing
             and state
             and max(thing.start(), state.start()) - min(thing.end(), state.end()) <= NEAR
+            and (thing.start() > state.start() or not LACKS.match(clause, state.start()))
         ):
             yield one
 
@@ -64,3 +72,80 @@ def _found(one: Meaning, line: str, origin: str, matrix: Matrix) -> Found:
         kind=one.message, line=" ".join(line.split()), origin=origin, values=row.values, strength=Strength.STATED
     )
     return Found(said, row, whole=False)
+
+
+# A library, by its name or a function's, and the number that it returns.
+ANSWERED = re.compile(
+    r"(?<![\w./-])(?:(?P<nvml>nvml[A-Z]\w{2,60}|pynvml|NVML(?:Error|_ERROR)?)|(?P<cudnn9>cudnn[A-Z]\w{2,60}|cuDNN)"
+    r"|(?P<cuda>cu(?:da)?[A-Z]\w{2,60}|CUDA(?: (?:driver|runtime))?))(?:\([^()\n]{0,60}\))?"
+    r"(?:[ \t:=()>,-]|\b(?:init(?:iali[sz]ation)?|call|API|error|err|code|status|number|rc|ret|result"
+    r"|return(?:ed|s|ing)?|gives?|gave|got|with|is|was|failed|fails|answer(?:s|ed)?|threw|raised)\b){1,10}"
+    r"(?P<number>\d{1,4})(?![\w.%]|,\d| ?(?:GPU|device|card|MiB|MB|GB|byte|time|second|minute|hour|core|thread)s?\b)"
+)
+# The same in reverse order: "[802] Call to cuInit results in …".
+BEFORE_CALL = re.compile(
+    r"\[(?P<number>\d{1,4})\] (?:Call to|call to) (?:(?P<nvml>nvml[A-Z]\w{2,60})|(?P<cuda>cu[A-Z]\w{2,60}))"
+)
+# A number after a word for an error, in a line about CUDA, or one too large for anything else.
+AS_ERROR = re.compile(
+    r"(?<!exit )(?<!http )\b(?:error|errno|failure|code|status)"
+    r"(?: (?:code|number|with|is|was|of|error)){0,3}[ :=#(]{1,4}"
+    r"(?P<number>\d{1,4})(?!\w|[.,]\d|%)",
+    re.IGNORECASE,
+)
+TELLING = frozenset({"802", "803", "804"})
+SHORTEST = 8  # letters of a name not written as in the header: "driver not loaded"
+LONGEST_CODED = 300
+MOST = 20
+NOT_HERE = re.compile(r"\b(?:no|without|never|not|isn't|instead of|fixed|solved) ?(?:any )?$", re.IGNORECASE)
+ANSWERING = re.compile(
+    r"error|\berr\b|code|status|\brc\b|\bret\b|result|return|fail|=|->|gives|gave|\bgot\b|answer|raised|threw",
+    re.IGNORECASE,
+)
+
+
+def codes(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tuple[Found, ...]:
+    """Return what error numbers and names mean, each kind once, unless a message (``known``) already states it."""
+    kinds = {one.message.kind for one in known}
+    found: dict[str, Found] = {}
+    for line in text.split("\n"):
+        if len(found) >= MOST:
+            break
+        for code in _read(line[:LONGEST_CODED], matrix):
+            if code.message and code.message not in kinds and code.message not in found:
+                found[code.message] = _coded(code, " ".join(line[:LONGEST_CODED].split()), origin, matrix)
+    return tuple(found.values())
+
+
+def _read(line: str, matrix: Matrix) -> Iterator[Number]:
+    """Yield the numbers with their own message that a line gives, by number or by name."""
+    for match in ANSWERED.finditer(line):
+        if ANSWERING.search(line, match.start(), match.start("number")) and not NOT_HERE.search(line[: match.start()]):
+            family = next(name for name in ("nvml", "cudnn9", "cuda") if match[name])
+            yield from (one for one in _of(family, matrix) if one.number == int(match["number"]))
+    for match in AS_ERROR.finditer(line):
+        if "cuda" in line.lower() or match["number"] in TELLING:
+            yield from (one for one in _of("cuda", matrix) if one.number == int(match["number"]))
+    for match in BEFORE_CALL.finditer(line):
+        yield from (
+            one for one in _of("nvml" if match["nvml"] else "cuda", matrix) if one.number == int(match["number"])
+        )
+    if "nvml" in line.lower():
+        said = squash(line)
+        yield from (one for one in _of("nvml", matrix) if len(_plain(one)) >= SHORTEST and _plain(one) in said)
+
+
+def _of(family: str, matrix: Matrix) -> Iterator[Number]:
+    table = next(one for one in FAMILIES if one.id == family)
+    return (one for one in numbers(matrix, table) if one.message)
+
+
+def _plain(code: Number) -> str:
+    """Return a squashed name without its prefix: NVML_ERROR_DRIVER_NOT_LOADED is drivernotloaded."""
+    return squash(code.name.partition("ERROR_")[2])
+
+
+def _coded(code: Number, line: str, origin: str, matrix: Matrix) -> Found:
+    row = next(one for one in patterns(matrix) if one.kind == code.message)
+    values = {**row.values, "code": str(code.number)}
+    return Found(Message(kind=row.kind, line=line, origin=origin, values=values), row, whole=False)

@@ -13,14 +13,12 @@ from gpustack.imports import (
     environment_report,
     file_names,
     from_messages,
-    joins,
     messages,
     nvidia_smi,
     packages,
-    past,
     python_session,
     shell,
-    short_codes,
+    sifting,
     states,
     words,
 )
@@ -72,14 +70,14 @@ class Text:
 
     def read(self, into: Gathered, matrix: Matrix) -> None:
         """Read program output."""
-        self.raw = past.own(self.raw)
+        self.raw = sifting.own(self.raw)
         text, indented = messages.clean(self.raw), messages.laid(self.raw)
         for layout in LAYOUTS:
             layout(self.origin, indented, into)
         for reader in READERS:
             reader(self.origin, text, into)
         found = messages.look(self.origin, text, matrix)
-        found = (*found, *short_codes.look(self.origin, text, matrix, found))
+        found = (*found, *states.codes(self.origin, text, matrix, found))
         found = (*found, *states.look(self.origin, text[:MOST_WORDS], matrix, found))
         from_messages.read(found, into, matrix)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
@@ -122,7 +120,7 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix, until: float | None = 
             except OutOfTime:
                 late[text.origin] = None
             heard[text.origin] = heard.get(text.origin, 0) + into.count - before
-    joins.join(into, matrix)
+    from_messages.join(into, matrix)
     silent = tuple(text.origin for text in texts if not heard[text.origin] and text.origin not in late)
     cut = (Unseen(what=text.origin, why=LINES_CUT, enable_by=SHORTER) for text in texts if text.cut)
     missed = map(unread, late)

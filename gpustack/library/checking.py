@@ -13,8 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack import plugins
-from gpustack.bench import comparing, measure
+from gpustack import bench, plugins
 from gpustack.collect import isolation
 from gpustack.diagnose.engine import judge
 from gpustack.errors import InputError, NothingSeenError
@@ -112,7 +111,7 @@ def measured(
 ) -> tuple[BenchReport | None, Unmeasured | None]:
     """Return the quick bench, or why there is none."""
     if asked.saved:
-        return comparing.read(asked.saved), None
+        return bench.read(asked.saved), None
     if not asked.bench:
         return None, Unmeasured(
             why="the machine is recorded (--bench FILE gives its figures)" if asked.recorded else "--no-bench was given"
@@ -123,7 +122,7 @@ def measured(
         return None, Unmeasured(why="no time was left for it", blind=True)
 
     try:
-        return measure(
+        return bench.measure(
             quick=True,
             gpus=asked.gpus or None,
             spare=not asked.gpus,
@@ -137,16 +136,15 @@ def measured(
         return None, Unmeasured(why=str(error), blind=True)
 
 
-def _beside(bench: BenchReport | None, written: Written | None) -> BenchReport | None:
+def _beside(measured: BenchReport | None, written: Written | None) -> BenchReport | None:
     """Return the bench with its comparison, if the policy names a baseline."""
-    if bench is None or written is None or not (name := written.policy.bench.baseline):
-        return bench
-
+    if measured is None or written is None or not (name := written.policy.bench.baseline):
+        return measured
     try:
-        older = comparing.load(written.beside(name))
+        older = bench.load(written.beside(name))
     except InputError as error:
         raise InputError(f"{written.place('bench', 'baseline')}: bench.baseline: {error}") from error
-    return replace(bench, comparison=comparing.compare(bench, older, TOLERANCE))
+    return replace(measured, comparison=bench.compare(measured, older, TOLERANCE))
 
 
 def _golden(asked: Asked, written: Written | None, matrix: Matrix) -> tuple[Report | None, str]:

@@ -198,7 +198,7 @@ def _names(row: Duty | Count | KnownBad | Pattern) -> tuple[str, ...]:
 
 
 def _matches(pattern: Pattern, facts: Mapping[tuple[str, str], Fact]) -> None:
-    """Raise ValueError for an invalid expression, and for an unknown fact."""
+    """Raise ValueError for an invalid expression or text, and for an unknown fact."""
     try:
         pattern.compiled()
     except re.error as error:

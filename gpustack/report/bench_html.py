@@ -24,10 +24,7 @@ ALL_WELL = tag("span", " all ok", "good")
 MOST_SAMPLES = 400
 LEAST_SPREAD = 0.02  # of the median: less is drawn as a straight line
 ROOM = 1.08  # above the maximum of a range
-MEANT = {
-    "share": "bar: share of the limit",
-    "line": "line: the samples in the order taken",
-}
+MEANT = {"share": "bar: share of the limit", "line": "line: the samples in the order taken"}
 READ = {"seen": "lowest to highest reading", "median": "median reading", "limit": "limit"}
 
 

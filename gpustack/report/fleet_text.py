@@ -42,8 +42,7 @@ def lines(report: FleetReport, page: Page) -> Iterator[Line]:
     """Yield the lines of a fleet's report."""
     counted = ", ".join(f"{count} {status}" for status, count in report.status.items())
     yield say(
-        page,
-        (f"{report.nodes} {'node' if report.nodes == 1 else 'nodes'}: {counted or 'nothing is known'}", "head"),
+        page, (f"{report.nodes} {'node' if report.nodes == 1 else 'nodes'}: {counted or 'nothing is known'}", "head")
     )
     for one in report.classes:
         yield from _class(one, page)

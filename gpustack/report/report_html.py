@@ -85,11 +85,7 @@ def _head(reported: Reported) -> str:
     word, said = parts.headline(reported)
     report, number = parts.diagnosis(reported), parts.counted(reported)
     counts = [f"{number[one]} {words[number[one] != 1]}" for one, words in COUNTED.items() if number[one]]
-    about = [
-        parts.where(report.host) if report else "",
-        recorded(reported.taken or ""),
-        ", ".join(counts),
-    ]
+    about = [parts.where(report.host) if report else "", recorded(reported.taken or ""), ", ".join(counts)]
     bench = parts.measured(reported)
     about += parts.remarks(bench) if bench else ()
     if isinstance(reported, CheckReport):

@@ -44,15 +44,7 @@ BLOCKS = 20
 AT_FAULT = (Severity.ERROR, Severity.WARNING)
 MOST_LINES, DETAILS_LINES, MOST_CAUSES, MOST_FOLLOWING = 40, 6, 3, 3
 NAMED = (
-    "gpu",
-    "amd-gpu",
-    "intel-gpu",
-    "nvidia-driver",
-    "cuda-toolkit",
-    "cudnn",
-    "pytorch",
-    "jax",
-    "tensorflow",
+    *("gpu", "amd-gpu", "intel-gpu", "nvidia-driver", "cuda-toolkit", "cudnn", "pytorch", "jax", "tensorflow"),
     "vllm",
 )
 

@@ -14,7 +14,7 @@ from gpustack.model.trace import State, Trace
 from gpustack.trace import following
 
 if TYPE_CHECKING:
-    from gpustack.trace.steps import Asked, Progress
+    from gpustack.trace import Asked, Progress
 
 MOST_BATCHES = 5
 STEP = 4  # times more inputs from one batch to the next

@@ -17,7 +17,7 @@ from gpustack.model.difference import Check
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Health, Report, Severity
 from gpustack.model.trace import Ground, State, Step, Stop, Subject, Trace
-from gpustack.trace.steps import NAMES, left_out, needing
+from gpustack.trace import NAMES, left_out, needing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,12 +16,11 @@ from gpustack.matrix import Matrix
 from gpustack.model.difference import BatchTime, Check
 from gpustack.model.facts import Layer
 from gpustack.model.trace import Figure, Ground, Loaded, Moment, Processor, State, Step, TensorLayer, Trace
-from gpustack.trace import failing, reference
+from gpustack.trace import NAMES, WITHOUT, Asked, Progress, failing, left_out, needing, reference
 from gpustack.trace.counting import Roof, layer, place, raised, subject, total
 from gpustack.trace.failing import wrong
 from gpustack.trace.models import Model, build
 from gpustack.trace.ops import made, outs
-from gpustack.trace.steps import NAMES, WITHOUT, Asked, Progress, left_out, needing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -42,6 +42,8 @@ AMD = re.compile(
     r"|\bamdgpu\b.{0,200}firmware.{0,200}(?:fail|error|missing|not found)"
     r"|\bamdgpu\b.{0,200}[Ff]ail\w{0,8} .{0,200}(?:firmware|microcode|ucode)"
     r"|\bkfd\b.{0,400}(?:not supported|skipped device|NOT added|rejects atomics)|firmware load for amdgpu/"
+    r"|\bamdgpu\b.{0,200}(?:previous command|over temperature|test failed|unrecoverable|topology failure"
+    r"|load tos failed|will not be initialized|lost from bus|failed with error)"
 )
 # Each board's serial number is printed with its first Xid; it does not help to find a fault.
 SERIAL = re.compile(r"Serial Number", re.IGNORECASE)
@@ -56,8 +58,12 @@ TURNED_AWAY = re.compile(
 TURNED_BACK = re.compile(
     r"AMD-Vi: Event logged \[IO_PAGE_FAULT|DMAR: \[.{0,200}fault addr|DMAR:.{0,200}Request device \["
 )
-# What the machine's own hardware reports (APEI, machine checks), in Linux: drivers/firmware/efi/cper.c, HW_ERR.
-FAULTY = re.compile(r"\[Hardware Error\]")
+# What the machine's own hardware reports (APEI, machine checks), in Linux: drivers/firmware/efi/cper.c, HW_ERR;
+# and what the kernel does about it: mm/memory-failure.c, drivers/pci/pcie/aer.c and dpc.c.
+FAULTY = re.compile(
+    r"\[Hardware Error\]|Memory failure: 0x|DPC: containment event|AER: .{0,60}Uncorrect"
+    r"|cpu clock throttled"
+)
 # Lines that repeat what the administrator typed, or list what is loaded: the words in them are no events.
 ECHOES = re.compile(r"(?:Kernel c|C)ommand line:|Modules linked in:|Unknown kernel command line")
 

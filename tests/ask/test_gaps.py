@@ -13,6 +13,7 @@ from gpustack.ask.pairs import related
 from gpustack.errors import UsageError
 from gpustack.model.matrix_answer import Compatibility
 from tests.ask.questions import command, judged, verdict, why
+from tests.counting import each
 
 WORKS, LIMITED, FAILS, UNKNOWN = (one.value for one in Compatibility)
 # The question, the right answer, and the words that its first reason must contain.
@@ -41,6 +42,19 @@ QUESTIONS = [
     (("flash-attention==4.0.0b36",), {}, UNKNOWN, "no flash-attn 4.0.0b36: flash-attn-4 has it"),
     (("tensorflow-gpu==2.12.0",), {"gpu": "A100", "python": "3.10"}, FAILS, "a source archive without code"),
     (("tensorflow-gpu==2.10.1",), {"gpu": "A100", "python": "3.10"}, WORKS, ""),
+    (("tensorflow-gpu==2.13.0",), {"gpu": "A100", "python": "3.10"}, FAILS, "tensorflow-gpu 2.13.0 does not exist"),
+    (("tensorflow-gpu",), {"gpu": "A100", "python": "3.10"}, FAILS, "tensorflow-gpu 2.12.0 is a source archive"),
+    (("cudf-cu12==24.8.1",), {"python": "3.12"}, UNKNOWN, "has only its source archive"),
+    # a distribution by its own releases, newest first: those of cuDNN for CUDA 12 end earlier
+    (("nvidia-cudnn-cu13>=9.28",), {"python": "3.12"}, WORKS, "cuDNN 9.28.1.4 (cu13)"),
+    (("cudf-cu12==26.10.2",), {"python": "3.10"}, FAILS, "cudf-cu12 26.10.2 needs Python 3.11+"),
+    (("openvino==2026.4.1",), {"python": "3.9"}, FAILS, "needs Python 3.10"),
+    (("ctranslate2==4.8.5",), {"python": "3.8"}, FAILS, "needs Python 3.9"),
+    # only source archives: pip compiles them
+    (("llama-cpp-python==0.3.1",), {"python": "3.13"}, LIMITED, "llama-cpp-python 0.3.1 needs Python >=3.8"),
+    (("llama-cpp-python",), {"python": "3.13", "gpu": "T4"}, LIMITED, "needs Python >=3.8"),
+    # the toolkit that nvcc is of, whatever release of the wheels has its number
+    (("cuda==12.2.91",), {"clang": "15"}, WORKS, ""),
     (("vllm==0.6.3.post1",), {"gpu": "A100", "driver": "570.195.03"}, LIMITED, "no longer on the package index"),
     # on aarch64 the package index served builds for the CPU up to 2.10
     (("torch==2.9.0",), {"gpu": "GH200"}, FAILS, "it is a build for cpu"),
@@ -118,7 +132,7 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("subjects", "given", "expected", "words"), QUESTIONS, ids=lambda one: str(one)[:60])
+@each(("subjects", "given", "expected", "words"), QUESTIONS, ids=lambda one: str(one)[:60])
 def test_a_gap_is_not_a_tick(subjects: tuple[str, ...], given: dict[str, str], expected: str, words: str) -> None:
     answer = judged(*subjects, **given)
     assert answer.verdict.value == expected, [(one.verdict.value, one.text) for one in answer.reasons]
@@ -165,6 +179,13 @@ def test_plan_takes_the_processor_too_and_offers_what_it_has_wheels_for() -> Non
     assert done.returncode == 0
     assert "torch==2.15.0+cu132" in done.stdout
     assert why("torch==2.9.0", gpu="GH200").alternatives[0].subject == "torch==2.11.0+cu130"
+
+
+@pytest.mark.parametrize("asked", ["tensorflow-gpu==2.12.0", "tensorflow-gpu==2.13.0"])
+def test_in_place_of_a_distribution_that_was_given_up_the_one_with_its_code_is_offered(asked: str) -> None:
+    first = why(asked, gpu="T4", python="3.10").alternatives[0]
+    assert first.subject == f"tensorflow=={asked[-6:-2]}.*"
+    assert first.verdict is Compatibility.COMPATIBLE
 
 
 def test_what_was_meant_names_the_processor() -> None:

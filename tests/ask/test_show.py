@@ -9,16 +9,17 @@ import sys
 import pytest
 
 from gpustack import cli
-from gpustack.ask.showing import brief, names, show
+from gpustack.ask.answering import brief, names, show
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import generated
 from gpustack.report.knowledge_text import render_csv, render_matrix
 from tests.ask.questions import MATRIX, command, written
+from tests.counting import each
 
 SUBJECTS = sorted({one for table in names(MATRIX) for one in MATRIX.table(table).get("subjects", ())})
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
+@each("subject", SUBJECTS)
 def test_every_subject_of_a_table_can_be_shown(subject: str) -> None:
     tables = show(subject, MATRIX)
     assert tables.parts or subject in {"bentoml", "cuda-python"}
@@ -105,7 +106,7 @@ def test_wheels_are_shown_of_the_component_that_was_asked_for_alone() -> None:
     assert {row[0] for one in parts for row in one.rows} == {"bitsandbytes"}
 
 
-@pytest.mark.parametrize("distribution", sorted(MATRIX.distributions))
+@each("distribution", sorted(MATRIX.distributions))
 def test_every_distribution_is_shown_with_every_release_of_it(distribution: str) -> None:
     whole = show(distribution, MATRIX)
     rows = list(csv.DictReader(io.StringIO(render_csv(whole))))

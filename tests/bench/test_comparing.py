@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.bench.comparing import Older, compare, load, regressed
+from gpustack.bench import Older, compare, load, regressed
 from gpustack.errors import InputError
 from gpustack.model.bench import BenchReport, Mark, Power, Result, Telemetry
 from gpustack.model.difference import Comparison, Outcome

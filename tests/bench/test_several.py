@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpustack import bench
-from gpustack.bench import comparing
 from gpustack.model import writing
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.difference import Outcome
@@ -202,6 +201,6 @@ def test_the_text_has_a_row_for_each_of_few_pairs_and_a_matrix_for_many(run: Run
 def test_pairs_are_compared_each_with_itself(run: Run, tmp_path: Path) -> None:
     before = tmp_path / "before.json"
     before.write_text(writing.render(run("p2p.bandwidth")))
-    later = comparing.compare(run("p2p.bandwidth", FAKE_SLOW="1>0"), comparing.load(before), 0.03)
+    later = bench.compare(run("p2p.bandwidth", FAKE_SLOW="1>0"), bench.load(before), 0.03)
     found = {change.id: change.outcome for change in later.changes}
     assert found == {"p2p.bandwidth 0>1": Outcome.SAME, "p2p.bandwidth 1>0": Outcome.WORSE}

@@ -211,7 +211,11 @@ def test_an_error_of_ours_is_one_line_and_exit_code_3_and_the_whole_with_v() -> 
 
 def test_every_python_is_examined_on_demand_by_all_three_commands(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
-    environ = {**os.environ, "HOME": str(tmp_path)}
+    environ = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+    }  # none of pyenv
     for command in (("doctor", "--format", "json"), ("stack", "--format", "json"), ("snapshot", "--no-redact")):
         done = gpustack(*command, "--all-envs", environ=environ)
         assert done.returncode == 0, done.stderr

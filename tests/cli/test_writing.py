@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from gpustack import cli
 from gpustack.bench import compiling
-from gpustack.cli import measuring
+from gpustack.cli import examining, measuring
 from gpustack.cli.options import Shape
 from gpustack.cli.results import summarise
 from gpustack.collect.updates import save
@@ -61,12 +62,33 @@ def test_on_a_full_disk_every_command_leaves_the_old_file_and_says_so(
     assert done.stderr == f"gpustack: {full}/old cannot be written: No space left on device\n"
     assert (full / "old").read_text() == OLD
     assert {path.name for path in full.iterdir()} == {"old", "filler"}
+    if command[0] == "selftest":
+        return  # it takes a second, and ends in the same function
     done = gpustack(*command, full / "new")
     assert done.returncode == 2
     assert {path.name for path in full.iterdir()} == {"old", "filler"}
     done = gpustack(*command, "/dev/full")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "/dev/full cannot be written: No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["doctor", "snapshot", "stack"])
+def test_what_cannot_be_written_is_refused_before_the_machine_is_examined(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(examining, "taken", lambda *_, **__: pytest.fail("it was examined"))
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for output, says in (
+        ("/nowhere/out", "no writable folder /nowhere"),
+        ("out", "the working folder no longer exists"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["gpustack", command, "-o", output])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert (ended.value.code, capsys.readouterr().err) == (2, f"gpustack: {output} cannot be written: {says}\n")
 
 
 def test_every_form_is_whole_or_old_on_a_full_disk(full: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from gpustack import assets
 from gpustack.collect import workers
-from gpustack.collect.catalogue import System
-from gpustack.collect.probing import look
+from gpustack.collect.catalogue import System, load
+from gpustack.collect.probing import look, plan
 from gpustack.collect.subprocesses import Door
 from gpustack.collect.workers import Reply, Task, ask
 from gpustack.model.facts import Layer
@@ -319,3 +319,10 @@ def test_probes_run_as_compiled_by_an_installer_or_else_from_their_source_and_no
     (instance,) = json.loads(done.stdout.splitlines()[-1])["instances"]
     assert instance["version"] == {"none": "one", "whole": "one", "damaged": "two", "old": "two"}[kept]
     assert sorted(tmp_path.rglob("*")) == there
+
+
+def test_cuda_starts_first_and_opencl_after_it_in_the_same_process() -> None:
+    first, *others = [[one.id for one in task.systems] for task in plan((), {}, load(), deep=False)]
+    assert first == ["libcuda", "opencl"]
+    assert ["nvml"] in others
+    assert ["gpu"] in others

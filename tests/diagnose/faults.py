@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.diagnose.machines import add, add_ports, part, pci, put
+from tests.diagnose.machines import OTHERS, add, add_ports, address, part, pci, put
 
 RM = "NVRM: GPU {}: RmInitAdapter failed! (0x26:0x56:1482)"
 GRAVE = "[Hardware Error]: event severity: fatal"
@@ -15,13 +15,14 @@ MCE = "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: be00000000800400"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault on the last GPU; ``whole``: it concerns the whole machine, so that no single GPU can be named."""
+    """One fault on the last GPU of this maker; ``whole``: it concerns the machine, and no single GPU can be named."""
 
     name: str
     finding: str
     fact: str
     plant: Callable[[dict[str, Any], int], None]
     whole: bool = False
+    maker: str = "gpu"
 
 
 def fact(finding: str, component: str, path: str, value: object) -> Fault:
@@ -30,14 +31,17 @@ def fact(finding: str, component: str, path: str, value: object) -> Fault:
     def plant(said: dict[str, Any], gpu: int) -> None:
         put(said, component, gpu, path, value)
 
-    return Fault(name=f"{component} {path}={value}", finding=finding, fact=path.partition("[")[0], plant=plant)
+    name, maker = f"{component} {path}={value}", component if component in OTHERS else "gpu"
+    return Fault(name=name, finding=finding, fact=path.partition("[")[0], plant=plant, maker=maker)
 
 
-def named(finding: str, fact_: str, *, whole: bool = False) -> Callable[[Callable[[dict[str, Any], int], None]], Fault]:
+def named(
+    finding: str, fact_: str, *, whole: bool = False, maker: str = "gpu"
+) -> Callable[[Callable[[dict[str, Any], int], None]], Fault]:
     """Return a decorator that makes a fault of a function that plants it."""
 
     def made(plant: Callable[[dict[str, Any], int], None]) -> Fault:
-        return Fault(name=plant.__name__, finding=finding, fact=fact_, plant=plant, whole=whole)
+        return Fault(name=plant.__name__, finding=finding, fact=fact_, plant=plant, whole=whole, maker=maker)
 
     return made
 
@@ -583,6 +587,175 @@ OF_CUDA = (
     ("driver-library-mismatch", "cc", "8.0"),
     ("sibling-differs", "attributes.memory_clock_khz", 1_593_000),
 )
+
+
+def logs(
+    finding: str, where: str, line: str, fact_: str | None = None, maker: str = "gpu", *, whole: bool = False
+) -> Fault:
+    """Return a fault that is one line of the kernel's log, with the address of the last GPU in it."""
+
+    def plant(said: dict[str, Any], gpu: int) -> None:
+        place = address(said, gpu, maker)
+        held = part(said, "kernel-log")["instances"][0]["facts"]
+        held[where] = [*held.get(where, ()), line.format(pci=place, short=place.partition(":")[2])]
+
+    return Fault(name=line, finding=finding, fact=fact_ or where, plant=plant, whole=whole, maker=maker)
+
+
+def links(change: dict[str, Any], keep: int = 18) -> Callable[[dict[str, Any], int], None]:
+    """Return what changes the last GPU's NVLinks, and keeps this many of them."""
+
+    def plant(said: dict[str, Any], gpu: int) -> None:
+        held = part(said, "nvlink")["instances"][gpu]["facts"]
+        held.update(links=held["links"][:keep], active=keep, total=keep)
+        for one in held["links"]:
+            one.update(change)
+
+    return plant
+
+
+@named("nvlink-inactive", "described")
+def nvlinks_that_nobody_describes(said: dict[str, Any], gpu: int) -> None:
+    drop(said, "nvlink", gpu)
+
+
+@named("nvlink-inactive", "described")
+def no_nvlink_component_on_a_joined_board(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "nvlink").update(status="absent", instances=[], facts={})
+
+
+@named("nvlink-inactive", "nvlinks")
+def no_nvlink_in_a_fabric(said: dict[str, Any], gpu: int) -> None:
+    for number in range(gpu + 1):
+        put(said, "gpu", number, "nvlinks", 0)
+
+
+@named("gpu-memory-held", "unlisted_mib")
+def memory_beyond_what_processes_hold(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "memory.used_mib", 100_000)
+    put(said, "gpu", gpu, "processes", [{"pid": 4242, "kind": "compute", "used_mib": 40_000, "name": "python"}])
+
+
+@named("rdma-port-degraded", "speed", whole=True)
+def a_port_of_an_older_generation(said: dict[str, Any], _gpu: int) -> None:
+    add_ports(said)
+    for number, one in enumerate(part(said, "infiniband")["instances"]):
+        one["facts"]["speed"] = "HDR" if number == 3 else "NDR"
+
+
+@named("gpu-missing", "dxg", whole=True)
+def no_device_of_wsl(said: dict[str, Any], _gpu: int) -> None:
+    said["host"].update(wsl=True, container=None)
+    put(said, "linux-kernel", 0, "dxg", value=False)
+
+
+def unanswered(finding: str, why: str) -> Fault:
+    """Return a fault that is a question of no weight that NVML could not answer for this reason."""
+    return replace(fact(finding, "gpu", "unavailable.serial", why), fact="unavailable[serial]")
+
+
+def absent(finding: str, name: str) -> Fault:
+    """Return a fault that is a daemon which a machine outside of containers needs and does not have."""
+
+    def plant(said: dict[str, Any], _gpu: int) -> None:
+        said["host"]["container"] = None
+        said["components"] = [one for one in said["components"] if one["id"] != name]
+        add(said, name, "driver", {"needed": True})
+        part(said, name)["instances"][0]["status"] = "absent"
+        part(said, name)["status"] = "absent"
+
+    return Fault(name=f"{name} is not installed", finding=finding, fact="status", plant=plant, whole=True)
+
+
+def bridge(fact_: str, **held: object) -> Fault:
+    """Return a fault of the upper of two bridges above the last GPU."""
+
+    def plant(said: dict[str, Any], gpu: int) -> None:
+        well = {"speed": 32.0, "width": 16, "max_speed": 32.0, "max_width": 16}
+        bridges = [{"pci": "0000:66:00.0", **well}, {"pci": "0000:64:00.0", **well, **held}]
+        put(said, "pci-display", gpu, "bridges", bridges)
+
+    return Fault(name=f"bridge {held}", finding="pcie-link-degraded", fact=fact_, plant=plant)
+
+
+def imex_of(release: str) -> Fault:
+    """Return a fault that is an IMEX daemon of this release."""
+
+    def plant(said: dict[str, Any], gpu: int) -> None:
+        imex(running=True).plant(said, gpu)
+        part(said, "nvidia-imex")["instances"][0]["version"] = release
+
+    return Fault(name=f"IMEX of {release}", finding="imex-not-ready", fact="version", plant=plant, whole=True)
+
+
+def module(finding: str, fact_: str, path: str, value: object, *, whole: bool = True) -> Fault:
+    """Return a fault that is a fact of AMD's module."""
+
+    def plant(said: dict[str, Any], _gpu: int) -> None:
+        put(said, "amdgpu.ko", 0, path, value)
+
+    return Fault(name=f"amdgpu {path}", finding=finding, fact=fact_, plant=plant, whole=whole, maker="amd-gpu")
+
+
+@named("gpu-missing", "unknown", maker="amd-gpu", whole=True)
+def a_node_of_a_gpu_that_nobody_lists(said: dict[str, Any], gpu: int) -> None:
+    part(said, "amd-gpu")["instances"].pop(gpu)
+
+
+@named("sibling-differs", "least_mbs", maker="amd-gpu")
+def a_slow_link_of_infinity_fabric(said: dict[str, Any], gpu: int) -> None:
+    place = address(said, gpu, "amd-gpu")
+    for one in part(said, "infinity-fabric")["instances"][0]["facts"]["links"]:
+        one["max_mbs"] = 25_000 if one["from"] == place else 50_000
+
+
+@named("sibling-differs", "links", maker="amd-gpu")
+def a_gpu_without_infinity_fabric(said: dict[str, Any], gpu: int) -> None:
+    held, place = part(said, "infinity-fabric")["instances"][0]["facts"], address(said, gpu, "amd-gpu")
+    held["links"] = [one for one in held["links"] if one["from"] != place]
+
+
+OF_AMD = (
+    ("ecc-corrected-high", "ras.corrected", 250_000),
+    *(("gpu-overheat", "temperature.junction_c", 95.0), ("gpu-overheat", "temperature.memory_c", 90.0)),
+    *(("pcie-link-degraded", "link.width", 8), ("pcie-link-degraded", "link.slot.width", 4)),
+    *(("pcie-errors", "link.replays", 10_000), ("gpu-memory-held", "memory.vram_used_mib", 2048)),
+    *(("gpu-missing", "kfd", False), ("gpu-missing", "driver", None), ("gpu-missing", "render", None)),
+    *(("sibling-differs", path, value) for path, value in (("gfx", "gfx908"), ("vbios", "113-D67301-059"))),
+    *(("sibling-differs", path, value) for path, value in (("compute_units", 96), ("max_clock_mhz", 1300))),
+    *(("sibling-differs", path, value) for path, value in (("power.limit_watts", 150.0), ("partition_mode", "CPX"))),
+    *(("sibling-differs", f"clocks.max_{name}_mhz", 1000) for name in ("core", "memory")),
+    ("sibling-differs", "memory.vram_total_mib", 32_752),
+)
+OF_INTEL = (
+    *(("gpu-missing", "driver", None), ("gpu-missing", "nodes[0].exists", False)),
+    *(("pcie-link-degraded", "link.width", value) for value in (8, 4)),
+)
+# What NVIDIA's driver writes about a GPU that NVML describes as healthy.
+OF_NVRM = (
+    *("NVRM: GPU {pci}: RmInitAdapter failed! (0x62:0x40:2412)", "NVRM: GPU {pci}: request_irq() failed (-22)"),
+    *("NVRM: GPU {pci}: rm_init_adapter failed, device minor number 1", "nvidia: probe of {pci} failed with error -1"),
+    "NVRM: GPU {pci}: Failed to enable MSI; falling back to PCIe virtual-wire interrupts.",
+    "NVRM: GPU {pci}: GPU does not have the necessary power cables connected.",
+)
+OF_DRIVER = (
+    "NVRM: krcWatchdog_IMPL: RC watchdog: GPU is probably locked!  Notify Timeout Seconds: 7",
+    *("NVRM: Going over RM unhandled interrupt threshold for irq 133", "NVRM: Can't find an IRQ for your NVIDIA card!"),
+    "NVRM: RmLogGpuCrash: RmLogGpuCrash: failed to save GPU crash data",
+)
+OF_AMDGPU = (
+    *("amdgpu {pci}: amdgpu: GPU reset begin!", "amdgpu {pci}: amdgpu: PSP load tos failed!"),
+    "amdgpu {pci}: amdgpu: ring comp_1.0.0 timeout, signaled seq=1, emitted seq=3",
+    "amdgpu {pci}: amdgpu: SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x0000000F",
+    "amdgpu {pci}: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
+)
+OF_HARDWARE = (
+    "Memory failure: 0x1234567: recovery action for dirty LRU page: Recovered",
+    "pcieport 0000:64:02.0: DPC: containment event, status:0x1f01 source:0x0000",
+    "mce: CPU12: Package temperature above threshold, cpu clock throttled (total events = 812)",
+)
+DAEMONS = {"imex-not-ready": "nvidia-imex", "fabric-manager-not-running": "nvidia-fabricmanager"}
+UNANSWERED = ("GpuIsLost", "ResetRequired", "IrqIssue", "Timeout", "InsufficientPower")
 UNREAD = (
     *("temperature", "power", "memory", "clocks", "ecc", "throttle", "pcie", "remap"),
     *("temperature.gpu_c", "power.watts", "memory.total_mib", "clocks.sm_mhz"),
@@ -597,6 +770,10 @@ VARIABLES = {
     **dict.fromkeys(("CUDA_DEVICE_WAITS_ON_EXCEPTION", "PYTORCH_NO_CUDA_MEMORY_CACHING"), "1"),
     "NVTX_INJECTION64_PATH": "/opt/x/libinject.so",
     **dict.fromkeys(("NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL"), "LOC"),
+    **dict.fromkeys(("HIP_LAUNCH_BLOCKING", "AMD_SERIALIZE_KERNEL", "AMD_SERIALIZE_COPY"), "1"),
+    "HSA_ENABLE_SDMA": "0",
+    "AMD_LOG_LEVEL": "3",
+    "TRITON_INTERPRET": "1",
 }
 FAULTS = (
     *(value for value in list(globals().values()) if isinstance(value, Fault)),
@@ -655,6 +832,11 @@ FAULTS = (
         for name, value in VARIABLES.items()
     ),
     *(
+        machine("debug-variable-set", "environment", "environment", f"{where}.NCCL_{name}", value)
+        for where in ("variables", "nccl_conf")
+        for name, value in (("PROTO", "LL,LL128"), ("MAX_NCHANNELS", "2"))
+    ),
+    *(
         machine("debug-variable-set", "environment", "environment", f"nccl_conf.NCCL_{name}_DISABLE", "1")
         for name in ("P2P", "SHM", "IB")
     ),
@@ -673,4 +855,39 @@ FAULTS = (
     *(clock(path, value) for path, value in (("synchronised", False), ("max_error_s", 16.0))),
     machine("host-hardware-fault", "kernel-log", "kernel", "hardware_errors", [MCE]),
     machine("host-hardware-fault", "kernel-log", "kernel", "hardware_errors", [GRAVE]),
+    *(fact("gpu-missing", "gpu", path, value) for path, value in (("uuid", "GPU-1"), ("index", 0), ("minor", 0))),
+    *(unanswered("gpu-not-answering", f"NVMLError_{why}: it failed") for why in UNANSWERED),
+    unanswered("inforom-corrupted", "NVMLError_CorruptedInforom: Corrupted infoROM"),
+    fact("gpu-overheat", "gpu", "throttle.since_load_hw_therm_slowdown", 10_000_000_000),
+    *(
+        replace(fact("fabric-state", "gpu", "fabric.health_mask", mask), fact="fabric.health.")
+        for mask in (0x2AA, 0x3AA)
+    ),
+    Fault(name="two NVLinks missing", finding="nvlink-inactive", fact="total", plant=links({}, 16)),
+    Fault(name="slow NVLinks", finding="nvlink-error", fact="fastest", plant=links({"speed_gbps": 20.0})),
+    Fault(name="older NVLinks", finding="nvlink-error", fact="newest", plant=links({"version": "3.0"})),
+    *(bridge(f"bridges[1].{name}", **{name: value}) for name, value in (("width", 4), ("max_width", 8))),
+    *(bridge(f"bridges[1].{name}", **{name: value}) for name, value in (("speed", 2.5), ("max_speed", 16.0))),
+    *(absent(finding, name) for finding, name in DAEMONS.items()),
+    imex_of("570.124.06"),
+    *(logs("gpu-not-answering", "nvrm", line) for line in OF_NVRM),
+    *(logs("gpu-not-answering", "nvrm", line, whole=True) for line in OF_DRIVER),
+    logs("bios-bar-setting", "nvrm", "NVRM: BAR1 is 0M @ 0x0 (PCI:{pci})"),
+    logs("nvlink-error", "nvrm", "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 12028, Fatal, Link 32", whole=True),
+    logs("pcie-errors", "iommu_faults", "DMAR: [DMA Read NO_PASID] Request device [{short}] fault addr 0xf7fe000000"),
+    *(logs("host-hardware-fault", "hardware_errors", line, whole=True) for line in OF_HARDWARE),
+    *(fact(finding, "amd-gpu", path, value) for finding, path, value in OF_AMD),
+    replace(fact("gpu-ecc-error", "amd-gpu", "ras.blocks.umc.ue", 2), fact="ras.blocks[umc].ue"),
+    *(logs("gpu-not-answering", "amdgpu", line, maker="amd-gpu") for line in OF_AMDGPU),
+    logs("gpu-not-answering", "amdgpu", "amdgpu: qcm fence wait loop timeout expired", maker="amd-gpu", whole=True),
+    module("gpu-missing", "nodes[", "nodes[1].exists", value=False),
+    module("gpu-not-answering", "state", "state", "going"),
+    *(fact(finding, "intel-gpu", path, value) for finding, path, value in OF_INTEL),
+    *(
+        replace(
+            fact("gpu-not-answering", "intel-gpu", f"firmware.{name}.state", "LOAD FAIL"),
+            fact=f"firmware[{name}].state",
+        )
+        for name in ("guc", "huc")
+    ),
 )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 HOSTS = Path(__file__).parents[1] / "hosts"
 GPUS = ("gpu", "nvlink", "pci-display")
+OTHERS = ("amd-gpu", "intel-gpu")
 
 
 def recorded(name: str = "recorded-h200-x2") -> dict[str, Any]:
@@ -45,6 +46,63 @@ def eight() -> dict[str, Any]:
     for name in (*GPUS, "nvml", "nvidia.ko", "libcuda"):
         part(said, name)["facts"] = part(said, name)["instances"][0]["facts"]
     return said
+
+
+def amd(count: int) -> dict[str, Any]:
+    """Return a recorded machine with this many of its eight MI210, each with what sysfs says of a healthy one."""
+    said = recorded("amd-healthy-mi210")
+    found = part(said, "amd-gpu")
+    del found["instances"][count:]
+    for one in found["instances"]:
+        one["facts"].update(
+            name="AMD Instinct MI210",
+            driver="amdgpu",
+            vbios="113-D67301-063",
+            partition_mode="SPX",
+            memory={"vram_total_mib": 65520, "vram_used_mib": 10},
+            link={"speed": 16.0, "width": 16, "max_speed": 16.0, "max_width": 16, "slot": {"width": 16}, "replays": 0},
+            clocks={"max_core_mhz": 1700, "max_memory_mhz": 1600},
+            ras={"uncorrected": 0, "corrected": 0, "blocks": {"umc": {"ue": 0, "ce": 0}}, "bad_pages": 0},
+            temperature={"junction_c": 41.0, "junction_limit_c": 100.0, "memory_c": 44.0, "memory_limit_c": 95.0},
+            power={"watts": 42.0, "limit_watts": 300.0},
+        )
+    here = {one["key"] for one in found["instances"]}
+    module, fabric = (part(said, name)["instances"][0]["facts"] for name in ("amdgpu.ko", "infinity-fabric"))
+    module["nodes"] = [one for one in module["nodes"] if one["pci"] in {None, *here}]
+    fabric["links"] = [one for one in fabric["links"] if {one["from"], one["to"]} <= here]
+    return said
+
+
+def intel(count: int) -> dict[str, Any]:
+    """Return a recorded machine of an Arc B580 with this many of a server's GPUs in its place."""
+    said = recorded("intel-arc-b580")
+    part(said, "intel-gpu")["instances"][0]["facts"].update(
+        name="Intel Data Center GPU Flex 170",
+        link={"speed": 16.0, "width": 16, "max_speed": 16.0, "max_width": 16, "at": "gpu", "switch": False},
+        firmware={"guc": {"state": "RUNNING"}, "huc": {"state": "RUNNING"}},
+        nodes=[{"path": "/dev/dri/renderD128", "exists": True, "readable": True, "writable": True}],
+    )
+    for name in ("intel-gpu", "pci-display"):
+        here = part(said, name)["instances"]
+        here[:] = [copy.deepcopy(here[0]) for _ in range(count)]
+        for number, one in enumerate(here):
+            one["key"] = one["facts"]["pci"] = pci(number)
+    return said
+
+
+def of(maker: str, count: int) -> dict[str, Any]:
+    """Return the machine of two or eight GPUs of this maker that faults are planted in."""
+    if maker != "gpu":
+        return {"amd-gpu": amd, "intel-gpu": intel}[maker](count)
+    return eight() if count > 2 else recorded()
+
+
+def address(said: dict[str, Any], number: int, maker: str = "gpu") -> str:
+    """Return the address of one of the machine's GPUs."""
+    if maker == "gpu":
+        return pci(number)
+    found: str = part(said, maker)["instances"][number]["key"]
+    return found
 
 
 def pci(number: int) -> str:
@@ -108,7 +166,7 @@ def add_ports(said: dict[str, Any], count: int = 4) -> None:
 
 def put(said: dict[str, Any], name: str, gpu: int, path: str, value: object) -> None:
     """Set a fact of one GPU's instance of a component; ``links[3]`` is a member of a list."""
-    held: Any = part(said, name)["instances"][gpu if name in GPUS else 0]["facts"]
+    held: Any = part(said, name)["instances"][gpu if name in {*GPUS, *OTHERS} else 0]["facts"]
     *way, last = path.replace("]", "").replace("[", ".").split(".")
     for step in way:
         held = held[int(step)] if isinstance(held, list) else held.setdefault(step, {})

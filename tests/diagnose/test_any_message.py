@@ -42,6 +42,6 @@ def test_a_message_that_leads_somewhere_ends_in_a_cause_and_words_alone_are_neve
 
 def held(pattern: Pattern) -> list[dict[str, str]]:
     """Return no values, each value alone as a version and as a word, and all of them at once."""
-    names = sorted(pattern.compiled().groupindex)
+    names = sorted(pattern.names)
     alone = chain.from_iterable(({name: "12.4"}, {name: "x"}) for name in names)
     return [{}, *alone, dict.fromkeys(names, "1"), dict.fromkeys(names, "libcudnn.so.9")]

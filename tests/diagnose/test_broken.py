@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.requirements import broken
+from gpustack.diagnose.requirements import versions
 from gpustack.diagnose.requirements.records import by_id, pairs, spoken, texts
 from gpustack.diagnose.rule import ids
 from gpustack.model.report import Contract, Finding, Kept, Purpose, Report, Severity
@@ -33,6 +33,7 @@ from tests.build import (
     torch,
 )
 from tests.build import ids as ids_of
+from tests.counting import each
 from tests.recorded import facts_of
 from tests.wide import WIDE, wide
 from tools import cases
@@ -61,7 +62,7 @@ def unpaired(made: Report) -> Iterator[Contract | Finding]:
     yield from (one for one in made.findings if one.key in grave and one.id in OF_REQUIREMENTS and one.key not in named)
 
 
-@pytest.mark.parametrize("facts", drawn.known(), ids=range(len(drawn.known())))
+@each("facts", drawn.known())
 def test_no_recorded_machine_has_a_broken_requirement_without_its_finding_or_a_finding_without_it(facts: Facts) -> None:
     assert list(unpaired(report(facts))) == []
 
@@ -77,10 +78,10 @@ def test_without_its_guards_the_property_fails(monkeypatch: pytest.MonkeyPatch) 
     sick = refused()
     assert list(unpaired(report(sick))) == []
     with monkeypatch.context() as patch:
-        patch.setattr(broken, "findings", lambda *_: ())
+        patch.setattr(versions, "findings", lambda *_: ())
         assert [one.kind for one in unpaired(report(sick)) if isinstance(one, Contract)] == ["branch"]
     said = next(case for case in cases.every() if case.root_cause == "glibc-too-old")
-    monkeypatch.setattr(broken, "spoken", lambda *_: ())
+    monkeypatch.setattr(versions, "spoken", lambda *_: ())
     assert [one.id for one in unpaired(report(facts_of(said))) if isinstance(one, Finding)] == ["glibc-too-old"]
 
 
@@ -141,7 +142,7 @@ def test_a_title_names_what_is_wrong_in_plain_words(to: str, needs: str, found: 
     facts = healthy(seen("onnxruntime", {"version": "1.20.0", "distributions": {"onnxruntime-gpu": "1.20.0"}}))
     facts = merged(facts, seen("gpu", gpu("Tesla P4", "6.1")))
     contract = Contract(from_="onnxruntime", to=to, kind="x", needs=needs, found=found, status=Kept.BROKEN)
-    (made,) = broken.findings((contract,), (), facts, MATRIX, Purpose.ANY)
+    (made,) = versions.findings((contract,), (), facts, MATRIX, Purpose.ANY)
     assert made.title == f"onnxruntime-gpu 1.20.0 {title}"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.diagnose.machine.views import whole
+from gpustack.diagnose.environments import whole
 from gpustack.matrix import Matrix
 from gpustack.snapshots import read
 from tests.build import PCI, healthy, log, report

@@ -279,7 +279,7 @@ def test_no_value_of_a_message_is_a_command_of_its_own() -> None:
     told = [
         Message(kind=one.kind, line="a line", origin="a.txt", values={**one.values, name: HOSTILE})
         for one in patterns(MATRIX)
-        for name in one.compiled().groupindex
+        for name in one.names
     ]
     for message in told:
         for command in commands(Facts(taken="", host=Host(), messages=(message,))):

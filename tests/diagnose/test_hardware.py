@@ -154,8 +154,6 @@ def link(width: int | None, most: int | None, *bridges: int | None, speed: float
         (link(8, 16, 16), True),
         (link(1, 16), True),
         (link(16, 16, 16), False),
-        (link(8, 16, 8), False),
-        (link(8, 16, 16, 8), False),
         (link(4, 16, 8), True),
         (link(16, 16, 16, speed=2.5), False),
         (link(None, 16), False),
@@ -167,6 +165,14 @@ def link(width: int | None, most: int | None, *bridges: int | None, speed: float
 )
 def test_a_link_is_narrow_only_against_the_narrowest_end_of_its_way(device: dict[str, object], degraded: bool) -> None:  # noqa: FBT001 - a row
     assert ("pcie-link-degraded" in ids(healthy(seen("pci-display", device)))) is degraded
+
+
+@pytest.mark.parametrize("device", [link(8, 16, 8), link(8, 16, 16, 8)])
+def test_a_slot_that_is_narrow_by_its_bridge_is_a_fault_of_a_board_that_has_sixteen_lanes(
+    device: dict[str, object],
+) -> None:
+    assert "pcie-link-degraded" in ids(healthy(seen("pci-display", device)))
+    assert "pcie-link-degraded" not in ids(healthy(seen("pci-display", device), seen("gpu", gpu("NVIDIA L4", "8.9"))))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpustack.diagnose.engine import judge
+from gpustack.model.report import Health
 from tests.imports.reading import MATRIX, first, read
 
 FAULTS = {
@@ -60,8 +61,39 @@ FAULTS = {
         "driver-library-mismatch",
         "560.35.03",
     ),
+    "nvidia-modeset: Version mismatch: nvidia.ko(378.13) nvidia-modeset.ko(375.26)": (
+        "driver-library-mismatch",
+        "nvidia-modeset.ko(375.26)",
+    ),
+    "The compiler used to compile the kernel (gcc\n4.9) does not exactly match the current compiler\n(gcc 6.2).": (
+        "dkms-build-failed",
+        "4.9",
+    ),
+    "factory.go:107] Detected non-NVML platform: could not load NVML library: libnvidia-ml.so.1: cannot open shared": (
+        "container-toolkit-missing",
+        "non-NVML",
+    ),
+    "in WSL: NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+    "in PowerShell:\n| NVIDIA-SMI 517.48       Driver Version: 517.48       CUDA Version: 11.7     |\n"
+    "| GPU  Name            TCC/WDDM | Bus-Id        Disp.A | Volatile Uncorr. ECC |": (
+        "wsl-linux-driver-installed",
+        "/usr/lib/wsl/lib",
+    ),
+    "I am in docker here, root@101acc334128:/# rocminfo\n"
+    "Unable to open /dev/kfd read-write: No such file or directory\n"
+    "Failed to get user name to check for video group membership": ("container-no-gpus-flag", "/dev/kfd"),
+    "The card is not seen at all when I use the riser": ("gpu-fell-off-bus", "riser"),
+    "nvidia340 fails to build on linux 4.19": ("dkms-build-failed", "nvidia340"),
+    '17 minutes in, the computer "loses" the eGPU. The kernel log is empty, docker too': (
+        "gpu-fell-off-bus",
+        "loses",
+    ),
 }
 SOUND = (
+    "usermod: group 'render' does not exist",
+    "Docker images run with nvidia-container-toolkit are missing the /etc/vulkan/icd.d/nvidia_icd.json file",
+    "The container toolkit is missing the docs, and nothing else",
+    "The riser is fine, the card is seen at x16",
     "I told pip to install torch into /home/me/.local and it works",
     "Both torch and torchvision live in /usr/lib/python3/dist-packages",
     'File "/home/u/scaffold/torch/lib/python3.10/site-packages/torch/nn/modules/module.py", line 1501',
@@ -92,6 +124,25 @@ def test_the_fault_that_a_few_lines_tell_is_named(said: str) -> None:
     found, words = first(said)
     assert found == finding
     assert named in words
+
+
+@pytest.mark.parametrize(
+    ("said", "likely"),
+    [
+        ("vkCreateInstance: Found no drivers!\nERROR_INCOMPATIBLE_DRIVER", "vulkan-icd-broken"),
+        ("nvidia_icd.json is missing in this image, vkcube uses llvmpipe", "vulkan-icd-broken"),
+        ("/lib/modprobe.d/blacklist-nvidia.conf has: alias nvidia off", "nvidia-module-not-loaded"),
+        ("Windows has stopped this device because it has reported problems. (Code 43)", "gpu-missing"),
+    ],
+)
+def test_what_a_program_says_alone_comes_first_among_the_likely_causes(said: str, likely: str) -> None:
+    assert [one.id for one in judge(read(said), MATRIX).candidates][:1] == [likely]
+
+
+def test_the_first_line_of_nvidia_smi_alone_shows_that_the_driver_works() -> None:
+    banner = "| NVIDIA-SMI 450.57       Driver Version: 450.57       CUDA Version: 11.0     |"
+    assert judge(read(f"{banner}\nMy exporter cannot parse [n/a]"), MATRIX).verdict.status is Health.HEALTHY
+    assert judge(read(f"{banner}\nbut torch does not see the GPU"), MATRIX).verdict.status is not Health.HEALTHY
 
 
 @pytest.mark.parametrize("said", SOUND)

@@ -45,9 +45,10 @@ from tests.build import (
     torch,
     uvm,
 )
+from tests.counting import each
 from tests.diagnose.faults import FAULTS
 from tests.diagnose.machines import facts as of_json
-from tests.diagnose.machines import recorded as fault_free
+from tests.diagnose.machines import of
 from tests.recorded import facts_of
 from tests.wide import sample, wide
 from tools import cases
@@ -207,7 +208,7 @@ SAID = (
 def planted() -> Iterator[Facts]:
     """Yield a machine with each health fault."""
     for fault in FAULTS:
-        said = fault_free()
+        said = of(fault.maker, 2)
         fault.plant(said, 1)
         yield of_json(said)
 
@@ -269,7 +270,7 @@ def sound(finding: Finding) -> bool:
     return (fix is not None or not needed) and (row is None or bool(row.source and row.checked))
 
 
-@pytest.mark.parametrize("finding", rules())
+@each("finding", rules())
 def test_a_rule_says_what_was_seen_why_it_hurts_and_what_to_do(finding: str) -> None:
     doc = explain(finding) or ""
     first, _, rest = doc.partition("\n\n")
@@ -296,7 +297,7 @@ def test_a_rule_about_messages_says_nothing_without_one() -> None:
         assert [one.id for one in rules().values() if one.from_messages and list(one(mute, MATRIX))] == []
 
 
-@pytest.mark.parametrize("finding", sorted(IDS))
+@each("finding", sorted(IDS))
 def test_explain_gives_a_rules_own_words(finding: str) -> None:
     said = explain(finding)
     assert said is not None

@@ -16,6 +16,7 @@ from gpustack.matrix.subjects.terms import systems, terms
 from gpustack.model.facts import Layer
 from gpustack.model.matrix_answer import Explanation, Kind
 from gpustack.model.writing import render
+from tests.counting import each
 
 MATRIX = Matrix()
 
@@ -29,16 +30,14 @@ def first(words: str) -> tuple[str, str]:
     return meaning.kind.value, meaning.id
 
 
-@pytest.mark.parametrize(
-    "name", [*MATRIX.systems, *(layer.value for layer in Layer), *(one.name for one in terms(MATRIX))]
-)
+@each("name", [*MATRIX.systems, *(layer.value for layer in Layer), *(one.name for one in terms(MATRIX))])
 def test_every_system_layer_and_term_is_explained_by_its_name(name: str) -> None:
     meanings = told(name).meanings
     assert name in {one.id for one in meanings}
     assert all(one.title and one.see and one.layer for one in meanings)
 
 
-@pytest.mark.parametrize("finding", ids())
+@each("finding", ids())
 def test_every_finding_is_explained_by_its_id(finding: str) -> None:
     meaning = told(finding).meanings[0]
     assert (meaning.kind, meaning.id) == (Kind.FINDING, finding)

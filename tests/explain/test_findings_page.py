@@ -7,10 +7,10 @@ import runpy
 from html import unescape
 from pathlib import Path
 
-import pytest
 from markdown_it import MarkdownIt
 
 from gpustack.explain import topics
+from tests.counting import each
 
 REPO = Path(__file__).resolve().parents[2]
 PAGE = (REPO / "docs/findings.md").read_text("utf-8")
@@ -28,7 +28,7 @@ def test_every_finding_has_one_anchor_and_the_index_leads_to_it() -> None:
     assert sorted(re.findall(r"\]\(#([^)]+)\)", index)) == sorted(topics.ids())
 
 
-@pytest.mark.parametrize("finding", topics.ids())
+@each("finding", topics.ids())
 def test_a_reader_sees_the_rules_own_words(finding: str) -> None:
     html = MarkdownIt("commonmark", {"html": False}).render(SECTIONS[finding])
     shown = [unescape(re.sub(r"<[^>]+>", "", part)) for part in re.findall(r"<p>(.*?)</p>", html, re.DOTALL)]

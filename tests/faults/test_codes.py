@@ -12,6 +12,7 @@ from gpustack.diagnose.engine import judge
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Status
 from gpustack.model.report import Health, Severity
+from tests.counting import each
 from tests.fakes.nvml import CODES
 from tests.told import load
 
@@ -70,7 +71,7 @@ def test_every_code_of_nvml_at_a_gpu(well: Facts, code: int) -> None:
     assert f"Number{code}" in said or code in SPOKEN
 
 
-@pytest.mark.parametrize("code", CUDA)
+@each("code", CUDA)
 def test_every_code_of_cuda_at_its_start(well: Facts, code: int) -> None:
     name = f"CUDA_ERROR_OF_{code}"
     status, said = told(sick(well, "libcuda", cu_init=code, cu_init_name=name, code=code, error=f"cuInit: {name}"))
@@ -78,8 +79,8 @@ def test_every_code_of_cuda_at_its_start(well: Facts, code: int) -> None:
     assert str(code) in said
 
 
-@pytest.mark.parametrize("code", CUDA)
-@pytest.mark.parametrize("stage", ["cuDeviceGetCount", "cuDeviceGet"])
+@each("code", CUDA)
+@each("stage", ["cuDeviceGetCount", "cuDeviceGet"])
 def test_every_code_of_cuda_after_its_start(well: Facts, stage: str, code: int) -> None:
     status, said = told(sick(well, "libcuda", cu_init=0, error=f"{stage}: CUDA_ERROR_OF_{code}"))
     assert status in {Health.BROKEN, Health.UNKNOWN}

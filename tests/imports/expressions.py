@@ -38,7 +38,7 @@ FROM_ELSEWHERE = {
     ("gpustack/redaction/form.py", "pattern"): "the same",
     ("gpustack/redaction/form.py", "unless"): "the same",
     ("gpustack/matrix/subjects/messages.py", "match"): "the table of prose",
-    ("gpustack/matrix/subjects/messages.py", "_PARTS.sub(_part, match)"): "the tables of messages",
+    ("gpustack/matrix/subjects/wording.py", "_PARTS.sub(_part, match)"): "the tables of messages",
     ("probes/application/gpu_processes.py", "pattern"): "the row's kinds",
     ("probes/environment/distribution.py", "host.row['tag']"): "the row's tag",
     ("probes/environment/packages.py", "host.row.get('pinned', '(?!)')"): "the row's pinned",
@@ -86,7 +86,7 @@ def in_modules() -> Iterator[Expression]:
 def in_rows(matrix: Matrix) -> Iterator[Expression]:
     """Yield what the rows of tables are turned into."""
     for row in patterns(matrix):
-        yield Expression(place=f"{row.kind}: {row.match[:60]}", pattern=row.compiled())
+        yield Expression(place=f"{row.kind}: {row.wording[:60]}", pattern=row.compiled())
     for said in (*messages.things(matrix), *messages.states(matrix), *messages.voids(matrix)):
         yield Expression(place=said.name, pattern=said.compiled(), methods=frozenset({"search"}))
     for meaning in messages.meanings(matrix):

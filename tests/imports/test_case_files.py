@@ -12,6 +12,7 @@ import pytest
 
 from gpustack.imports import load
 from tests.build import MATRIX
+from tests.counting import each
 from tests.recorded import facts_of
 from tools import cases
 from tools.cases.__main__ import main
@@ -41,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("cause", cases.causes())
+@each("cause", cases.causes())
 def test_a_file_is_as_the_tool_writes_it(cause: str) -> None:
     assert (cases.FOLDER / f"{cause}.toml").read_bytes().decode() == cases.written(cases.of(cause))
 

@@ -16,6 +16,7 @@ from gpustack.errors import InputError
 from gpustack.imports import load
 from gpustack.model import writing
 from gpustack.report import for_github, monitoring, report_html, report_junit, report_markdown, text
+from tests.counting import each
 from tests.imports.reading import MATRIX, given, version
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def fenced(said: str) -> str:
     return f"This is what it says:\n```\n{said}\n```\nthanks\n"
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+@each("form", FORMS)
+@each("path", RECORDED, ids=lambda path: path.stem)
 def test_a_report_pasted_back_blames_nobody_whom_it_did_not_blame(path: Path, form: str) -> None:
     first = judged(recorded(path))
     said = FORMS[form](first)

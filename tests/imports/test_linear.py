@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.imports import messages, own_reports, past, texts
+from gpustack.imports import messages, own_reports, sifting, texts
 from gpustack.imports.gathered import Gathered
 from gpustack.imports.texts import LAYOUTS, READERS, take
 from gpustack.matrix import Matrix
@@ -178,7 +178,7 @@ READS: dict[str, Callable[[str], object]] = {
     "messages": lambda text: messages.look("a", messages.clean(text), MATRIX),
     "own reports": lambda text: own_reports.part("a", text),
     "pip inspect": own_reports.told,
-    "whereabouts": past.own,
+    "whereabouts": sifting.own,
     "indented": messages.laid,
     "spoken": messages.spoken,
     "all": lambda text: take([("a", text)], MATRIX),

@@ -10,6 +10,7 @@ import pytest
 
 from gpustack.diagnose.engine import judge
 from gpustack.model.report import Health
+from tests.counting import each
 from tests.imports.reading import MATRIX, read
 
 if sys.version_info >= (3, 11):
@@ -24,7 +25,7 @@ PRINTED: Mapping[str, Sequence[str]] = tomllib.loads(Path(__file__).with_name("p
 CUDA = "RuntimeError: The NVIDIA driver on your system is too old (found version 11040)."
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         ">>> torch.cuda.is_available()\nTrue\n>>> torch.ones(2).cuda()\ntensor([1., 1.], device='cuda:0')",
@@ -74,7 +75,7 @@ def test_what_shows_no_gpu_at_work_or_a_fault_beside_it_is_not_called_healthy(te
     assert judge(read(text), MATRIX).verdict.status is not Health.HEALTHY
 
 
-@pytest.mark.parametrize("line", PRINTED["lines"])
+@each("line", PRINTED["lines"])
 def test_a_line_of_error_alone_ends_with_a_cause_or_with_likely_ones(line: str) -> None:
     report = judge(read(line), MATRIX)
     assert report.verdict.root_causes or report.candidates or report.verdict.status is Health.HEALTHY

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpustack.diagnose.engine import judge
+from gpustack.imports.messages import english, meanings
 from gpustack.imports.texts import take
-from gpustack.imports.translations import ENGLISH, english
 from gpustack.matrix import Matrix
 
 MATRIX = Matrix()
@@ -35,5 +35,5 @@ def test_english_text_stays_as_it_is() -> None:
 
 
 def test_every_phrase_becomes_what_it_means() -> None:
-    for words, meaning in ENGLISH.items():
+    for words, meaning in meanings().items():
         assert english(words) == meaning

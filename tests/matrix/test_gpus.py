@@ -7,6 +7,7 @@ import pytest
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import gpus
 from gpustack.model.versions import ComputeCapability
+from tests.counting import each
 
 MATRIX = Matrix()
 KNOWN = {
@@ -70,7 +71,7 @@ UNSURE = [
 ]
 
 
-@pytest.mark.parametrize(("capability", "name"), [(cc, name) for cc, names in KNOWN.items() for name in names])
+@each(("capability", "name"), [(cc, name) for cc, names in KNOWN.items() for name in names])
 def test_a_name_tells_the_compute_capability(capability: str, name: str) -> None:
     assert str(gpus.capability_of(MATRIX, name)) == capability
 

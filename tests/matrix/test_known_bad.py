@@ -11,6 +11,7 @@ from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import amd_intel, known_bad
 from gpustack.matrix.subjects.known_bad import Effect, KnownBad, Proof
 from gpustack.model.versions import ComputeCapability
+from tests.counting import each
 
 if TYPE_CHECKING:
     from gpustack.matrix.subjects.ranges import VersionRange
@@ -41,7 +42,7 @@ def test_every_component_is_a_subject_of_ours_or_a_package() -> None:
     assert {"nvidia-driver", "cublas", "cudnn", "nccl", "pytorch", "linux-kernel", "rocm"} <= named & subjects
 
 
-@pytest.mark.parametrize("one", ROWS, ids=lambda one: one.id)
+@each("one", ROWS, ids=lambda one: one.id)
 def test_every_combination_is_one_that_a_machine_can_have_and_needs_all_its_parts(one: KnownBad) -> None:
     machine = known_bad.Machine(
         capabilities=tuple(MATRIX.architectures),

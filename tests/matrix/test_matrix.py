@@ -17,6 +17,7 @@ from gpustack.errors import BrokenError
 from gpustack.matrix import MADE, Matrix, made_of
 from gpustack.model.report import Row
 from gpustack.model.versions import ComputeCapability, CudaVersion, DriverRelease
+from tests.counting import each
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -38,7 +39,7 @@ def lines(name: str) -> Iterator[tuple[str, dict[str, object]]]:
             yield f"{part}[{number}]", row
 
 
-@pytest.mark.parametrize("name", TABLES)
+@each("name", TABLES)
 def test_a_row_says_where_it_comes_from_and_when_it_was_checked(name: str) -> None:
     for place, row in lines(name):
         assert len(str(row["source"])) > 5, place
@@ -46,7 +47,7 @@ def test_a_row_says_where_it_comes_from_and_when_it_was_checked(name: str) -> No
         assert "recalled" not in str(row).lower(), place
 
 
-@pytest.mark.parametrize("name", TABLES)
+@each("name", TABLES)
 def test_the_head_of_a_table_says_how_to_measure_the_next_row(name: str) -> None:
     head = (assets.MATRIX / f"{name}.toml").read_text("utf-8").partition("schema = 1")[0]
     assert head.startswith("# ")

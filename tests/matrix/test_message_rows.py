@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
 from gpustack.diagnose.rule import explain
+from gpustack.imports.messages import clean, find
 from gpustack.matrix.facts import EACH, schema
-from gpustack.matrix.subjects.messages import GROUP, STATUS, Implied, Pattern, patterns
+from gpustack.matrix.subjects.messages import GROUP, STATUS, Implied, Pattern, patterns, rows
 from gpustack.matrix.subjects.ranges import SPELLED
 from gpustack.model.facts import JsonValue, Status
 from gpustack.model.reading import made
 from tests.build import MATRIX
 
 PATTERNS = patterns(MATRIX)
+MOST_EXPRESSIONS = 686
 ROW = {"kind": "x", "has": "x", "match": "x", "says": "x", "source": "x", "checked": "2026-11-22"}
 
 
 def components(row: Pattern, implied: Implied) -> list[str]:
     """Return the components that a fact may belong to: those that the expression lists, where a message names it."""
     named = GROUP.fullmatch(implied.component)
-    listed = re.search(rf"\(\?P<{named[1]}>([\w|]+)\)", row.match) if named else None
+    listed = re.search(rf"(?:\(\?P<|\{{){named[1]}[>:]([\w|]+)[)}}]", row.wording) if named else None
     return [SPELLED[named[2]](one) for one in listed[1].split("|")] if named and listed else [implied.component]
 
 
 def wrong(row: Pattern, implied: Implied) -> str | None:
     """Return what is wrong with a fact that a row implies: its name, its type, or the values to be filled in."""
-    captured = {*row.compiled().groupindex, *row.values}
+    captured = {*row.names, *row.values}
     asked = {
         name
         for text in (implied.copy, implied.path, implied.value)
@@ -101,6 +104,86 @@ def test_what_was_captured_is_read_by_the_type_of_its_fact(
 ) -> None:
     (implied,) = made({**ROW, "facts": facts}, Pattern).facts
     assert next(implied.filled(captured, MATRIX), None) == read
+
+
+PRINTED = {
+    "number": "12",
+    "count": "3",
+    "version": "12.4",
+    "release": "550.54.14",
+    "hex": "0x25",
+    "pci": "0000:06:00.0",
+    "arch": "sm_90",
+    "token": "a-b",
+    "word": "word",
+    "name": "6.8.0-50-generic",
+    "path": "/usr/lib/x.so.1",
+    "soname": "libcudnn.so.9",
+    "module": "nvidia",
+}
+
+
+def printed(text: str) -> str:
+    """Return what a program prints, given the text of a row."""
+    words = re.sub(r"\{\w*:([^{}]+)\}", lambda found: PRINTED.get(found[1]) or found[1].rpartition("|")[2], text)
+    return re.sub(r"\{(?:\.\.\.|\w+)\}", "such", words)
+
+
+@pytest.mark.parametrize(
+    "change", [str, str.upper, lambda text: text.replace("'", '"'), lambda text: text.replace("'", "")]
+)
+def test_every_text_is_recognised_as_it_is_printed(change: Callable[[str], str]) -> None:
+    missed = [text for row in rows(MATRIX) for text in row.text if row.kind not in kinds(change(printed(text)))]
+    assert missed == []
+
+
+def kinds(text: str) -> set[str]:
+    return {message.kind for message in find([("text", clean(text))], MATRIX)}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "captured"),
+    [
+        (
+            "version {needs:version} of {module:module}",
+            "Version  12.4\nof nvidia_uvm",
+            {"needs": "12.4", "module": "nvidia_uvm"},
+        ),
+        ("has '{found}' should", "it has \u201cA b\u201d should", {"found": "A b"}),
+        ("cannot open '{path:path}'", 'cannot open \\"/a/b.so\\"', {"path": "/a/b.so"}),
+        ("not compiled with {what:CUDA|GPU}", "not compiled with gpu", {"what": "gpu"}),
+        ("error: {why}", "error : all of it ", {"why": "all of it"}),
+        ("a {...} b {one:count}", "a b 1", None),
+        ("a {...}b {one:count}", "a b 1", {"one": "1"}),
+        ("a b {one:count}", "a b 0", None),
+        (["x {one:number} (by {other})", "x {one:number}"], "x 1", {"one": "1"}),
+        (["x {one:number} (by {other})", "x {one:number}"], "x 2 (by y z)", {"one": "2", "other": "y z"}),
+    ],
+)
+def test_a_text_captures_what_its_placeholders_hold(
+    text: str | list[str], line: str, captured: dict[str, str] | None
+) -> None:
+    row = made({**ROW, "match": "", "text": text}, Pattern)
+    found = row.compiled().search(line)
+    assert (found and row.captured(found)) == captured
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"text": "a {driver:releese}"}, "'releese' is no kind of placeholder: number"),
+        ({"text": "a", "match": "a"}, "x: a message has a text, or has and match"),
+        ({"match": "a"}, "x: a message has a text, or has and match"),
+    ],
+)
+def test_a_row_that_says_nothing_or_too_much_is_refused(row: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        made({**ROW, "has": "", "match": "", **row}, Pattern).compiled()
+
+
+def test_texts_say_what_expressions_need_not() -> None:
+    """Each expression is one more thing to understand: a new message has a text."""
+    assert sum(bool(row.match) for row in rows(MATRIX)) <= MOST_EXPRESSIONS
 
 
 def test_a_message_can_be_looked_for() -> None:

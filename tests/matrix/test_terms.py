@@ -26,6 +26,7 @@ from gpustack.matrix.subjects.terms import (
     terms,
 )
 from gpustack.model.facts import Layer
+from tests.counting import each
 
 MATRIX = Matrix()
 NAMED: tuple[System | Term, ...] = (*systems(MATRIX), *terms(MATRIX))
@@ -57,7 +58,7 @@ def test_the_systems_are_those_of_the_map() -> None:
     assert all(one.role == MATRIX.systems[one.id].role for one in systems(MATRIX))
 
 
-@pytest.mark.parametrize("name", PROMISED)
+@each("name", PROMISED)
 def test_a_word_of_the_field_has_its_row(name: str) -> None:
     assert name in NEEDS
 

@@ -9,7 +9,7 @@ from datetime import date
 
 import pytest
 
-from gpustack.bench.comparing import read as read_bench
+from gpustack.bench import read as read_bench
 from gpustack.diagnose import engine, rule
 from gpustack.model.facts import Layer, Unseen
 from gpustack.model.policy import HealthClass

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.bench.comparing import read as read_bench
+from gpustack.bench import read as read_bench
 from gpustack.model.bench import Mark
 from gpustack.model.report import Health, Report
 from gpustack.model.writing import render

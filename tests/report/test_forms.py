@@ -19,6 +19,7 @@ from gpustack.model.report import Fix, Severity
 from gpustack.report import renderer
 from gpustack.report.page import clean, recorded
 from gpustack.report.parts import NOTHING, Told, every, policy, standing
+from tests.counting import each
 from tests.report import checks, measurements, reports
 from tests.report.anything import BENCH, CHECK
 from tests.report.readers import READERS, github, markdown, noted
@@ -41,8 +42,8 @@ def plain(text: str) -> str:
     return " ".join(clean(text).replace("|", "/").replace("\u2223", "/").replace("\\x3a:", "::").split())
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("form", READERS)
+@each("name", ALL)
+@each("form", READERS)
 def test_every_form_carries_the_same_findings_and_failed_rules(form: str, name: str) -> None:
     reported = ALL[name]()
     seen = plain(READERS[form](written(form, reported)))

@@ -11,7 +11,7 @@ from gpustack.model.difference import BatchTime, Crossover
 from gpustack.model.trace import CHECKED, LINK, Figure, Moment
 from gpustack.report import trace_charts
 from gpustack.report.trace_html import picture, render, words_of
-from gpustack.trace.steps import NAMES
+from gpustack.trace import NAMES
 from tests.report import chromium, looks, readers, traces
 
 SCREENS, SCREEN = 5, 812  # pixels of a phone

@@ -27,7 +27,7 @@ from gpustack.report.trace_words import (
     three,
     whole,
 )
-from gpustack.trace.steps import NAMES, left_out
+from gpustack.trace import NAMES, left_out
 from tests.report import traces
 
 WHOLE = re.compile(r"^ {4,}\S")  # a command, which must not be broken

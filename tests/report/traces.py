@@ -21,11 +21,11 @@ from gpustack.model.trace import (
     Stop,
     Trace,
 )
+from gpustack.trace import NAMES, left_out, needing
 from gpustack.trace.beside import crossover
 from gpustack.trace.counting import Roof, layers, place, subject
 from gpustack.trace.failing import wrong
 from gpustack.trace.models import build
-from gpustack.trace.steps import NAMES, left_out, needing
 
 TOOL = Tool(name="gpustack", version="0.1.0", matrix_date="2026-11-21")
 MODEL = build("transformer", "medium", "bf16")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpustack.bench.comparing import read
+from gpustack.bench import read
 from gpustack.errors import InputError
 from gpustack.model.writing import render
 from tests.report import measurements

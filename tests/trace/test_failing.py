@@ -13,10 +13,9 @@ from gpustack.matrix.subjects.terms import places
 from gpustack.model.facts import Facts, Host, Layer
 from gpustack.model.report import Finding, Health, Severity
 from gpustack.model.trace import State
-from gpustack.trace import failing
+from gpustack.trace import NAMES, failing
 from gpustack.trace.counting import subject
 from gpustack.trace.models import build
-from gpustack.trace.steps import NAMES
 from tests.recorded import judged
 from tests.wide import sample, wide
 from tools import cases

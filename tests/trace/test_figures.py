@@ -10,12 +10,11 @@ from gpustack.matrix import Matrix
 from gpustack.model.bench import Device
 from gpustack.model.difference import BatchTime, Check, Launching, Overlap
 from gpustack.model.trace import Bound, Figure, KernelLaunch, TensorLayer
-from gpustack.trace import failing
+from gpustack.trace import NAMES, failing, short
 from gpustack.trace.beside import batches, crossover, joined
 from gpustack.trace.counting import Roof, cache, layers, place, raised, under
 from gpustack.trace.failing import step_failed, wrong
 from gpustack.trace.models import build
-from gpustack.trace.steps import NAMES, short
 
 np = pytest.importorskip("numpy")
 TRUE = np.linspace(-2.0, 2.0, 400).reshape(20, 20)

@@ -14,10 +14,9 @@ from gpustack.bench import numa
 from gpustack.errors import NothingSeenError
 from gpustack.model.difference import BatchTime
 from gpustack.model.trace import Figure, Ground, State
-from gpustack.trace import beside, following, reference
+from gpustack.trace import Asked, Live, Progress, beside, following, reference
 from gpustack.trace.counting import Roof
 from gpustack.trace.models import MODELS
-from gpustack.trace.steps import Asked, Live, Progress
 from tests.patience import in_time
 
 np = pytest.importorskip("numpy")

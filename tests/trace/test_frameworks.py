@@ -15,12 +15,11 @@ import pytest
 from gpustack.errors import InputError, NothingSeenError, UsageError
 from gpustack.model.facts import Layer
 from gpustack.model.trace import Ground, Loaded, State, Trace
-from gpustack.trace import frameworks
+from gpustack.trace import Asked, Progress, frameworks
 from gpustack.trace.failing import refused
 from gpustack.trace.frameworks import chain, heard
 from gpustack.trace.frameworks import chain as chains
 from gpustack.trace.models import build
-from gpustack.trace.steps import Asked, Progress
 from tests.patience import in_time
 from tests.trace.judging import judged
 

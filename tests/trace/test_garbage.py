@@ -14,10 +14,10 @@ from gpustack.matrix import Matrix
 from gpustack.model import writing
 from gpustack.model.trace import State
 from gpustack.report import trace_charts, trace_html, trace_text
+from gpustack.trace import Asked
 from gpustack.trace.frameworks.heard import Heard as FromFramework
 from gpustack.trace.gpu.heard import Heard as FromGpu
 from gpustack.trace.models import build
-from gpustack.trace.steps import Asked
 from tests.trace.judging import judged
 
 MODEL, MATRIX = build("mlp", "small", "bf16"), Matrix()

@@ -17,8 +17,7 @@ import pytest
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.model import writing
 from gpustack.model.trace import Bound, Ground, State
-from gpustack.trace import gpu
-from gpustack.trace.steps import Asked, Progress
+from gpustack.trace import Asked, Progress, gpu
 from tests import sharing
 from tests.patience import idle, in_time
 

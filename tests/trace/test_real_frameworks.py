@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.model.trace import State
-from gpustack.trace import frameworks
-from gpustack.trace.steps import Asked, Progress
+from gpustack.trace import Asked, Progress, frameworks
 from tests.leaving import leave_out
 from tests.trace.judging import judged
 

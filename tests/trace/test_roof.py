@@ -14,12 +14,12 @@ from gpustack.collect.subprocesses import Door
 from gpustack.matrix import Matrix
 from gpustack.model.difference import Launching
 from gpustack.model.trace import Bound, Figure
+from gpustack.trace import Asked
 from gpustack.trace.counting import layers
 from gpustack.trace.frameworks import Limits, limits
 from gpustack.trace.frameworks.chain import units
 from gpustack.trace.frameworks.heard import Heard
 from gpustack.trace.models import build
-from gpustack.trace.steps import Asked
 from tests.trace.judging import judged
 
 pytestmark = pytest.mark.skipif(

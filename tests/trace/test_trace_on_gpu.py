@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpustack.model.trace import State
-from gpustack.trace import gpu
+from gpustack.trace import Asked, Progress, gpu
 from gpustack.trace.models import MODELS
-from gpustack.trace.steps import Asked, Progress
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(200)]
 

@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import messages
 from tools import cases
 from tools.cases import ranking, threads
 
@@ -30,8 +31,10 @@ def main() -> None:
     measure.add_argument("--recorded", action="store_true", help="of the cases to build with instead")
     index = commands.add_parser("index", help="make compat-matrix/candidates.toml again, and say how well it ranks")
     index.add_argument("--only-validate", action="store_true", help="write nothing")
+    commands.add_parser("messages", help="print how many texts and how many expressions recognise messages")
     given = parser.parse_args()
-    print({"write": _write, "add": _add, "take": _take, "measure": _measure, "index": _index}[given.command](given))
+    done = {"write": _write, "add": _add, "take": _take, "measure": _measure, "index": _index, "messages": _messages}
+    print(done[given.command](given))
 
 
 def _write(given: argparse.Namespace) -> str:
@@ -62,6 +65,17 @@ def _index(given: argparse.Namespace) -> str:
         ranking.write(ranking.built((*documents, *vocabulary)))
     ranked, frequent = ranking.validate(documents, vocabulary)
     return f"{ranked}\nalways the most frequent causes: {frequent}"
+
+
+def _messages(_: argparse.Namespace) -> str:
+    matrix = Matrix()
+    rows = messages.rows(matrix)
+    texts, expressions = sum(len(row.text) for row in rows), sum(bool(row.match) for row in rows)
+    said = (*messages.things(matrix), *messages.states(matrix), *messages.voids(matrix))
+    return (
+        f"{len(rows)} rows: {texts} texts in {len(rows) - expressions} rows, {expressions} expressions; "
+        f"and {len(said)} of the words that people use (prose.toml)"
+    )
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def vocabulary(matrix: Matrix) -> Iterator[Document]:
         yield Document(cause=one, seen=tokens(rule.explain(one) or ""), weight=OF_FINDINGS)
     for row in patterns(matrix):
         if row.finding in causes:
-            seen = tokens(row.says) | tokens(_SYNTAX.sub(" ", row.match)) | {f"message:{row.kind}"}
+            seen = tokens(row.says) | tokens(_SYNTAX.sub(" ", row.wording)) | {f"message:{row.kind}"}
             yield from [Document(cause=row.finding, seen=seen, weight=OF_MESSAGES / LEAST_OFTEN)] * LEAST_OFTEN
     for family in FAMILIES:
         for number in numbers(matrix, family):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 FABRIC = {"degraded_bandwidth": 0, "route_recovery": 2, "route_unhealthy": 4, "access_timeout": 6}  # bits of nvml.h
+WRONG = "incorrect_configuration"  # four bits above those: 0 not supported, 1 none, then which
 SLOWED = {
     0x08: "hw_slowdown",
     0x20: "sw_thermal_slowdown",
@@ -94,7 +95,8 @@ def _masks(copy: Instance) -> Instance:
     """Return a GPU with the problems in its fabric and clock masks, if only the masks state them."""
     held, throttle = table(copy.facts, "fabric"), table(copy.facts, "throttle")
     health, clocks = number(held, "health_mask") or 0, number(throttle, "mask") or 0
-    wrong = {matter: True for matter, shift in FABRIC.items() if health >> shift & 3 == 1}
+    wrong: dict[str, JsonValue] = {matter: True for matter, shift in FABRIC.items() if health >> shift & 3 == 1}
+    wrong |= {WRONG: code} if (code := health >> 8 & 15) and not number(held, "health", WRONG) else {}
     slow = tuple(name for bit, name in SLOWED.items() if clocks & bit and name not in texts(throttle, "reasons"))
     more: dict[str, JsonValue] = {}
     if wrong:

@@ -12,8 +12,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine.events import heard, said
 from gpustack.diagnose.machine.inventory import builds, capabilities, driver_release, gpus
-from gpustack.diagnose.machine.messages import heard, said
 from gpustack.diagnose.machine.values import flag, table, told
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import sh

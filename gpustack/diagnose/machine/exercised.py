@@ -12,8 +12,8 @@ from importlib import import_module
 from operator import is_
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.events import MESSAGE
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, builds, nvidia_here
-from gpustack.diagnose.machine.messages import MESSAGE
 from gpustack.diagnose.machine.values import HERE, flag, table, text, texts, told
 from gpustack.model.facts import Layer, once, product
 from gpustack.model.report import Severity

@@ -4,97 +4,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.events import because_said, said
 from gpustack.diagnose.machine.frameworks import distributions, installed
 from gpustack.diagnose.machine.inventory import builds
-from gpustack.diagnose.machine.linking import TORCH, soname_library, symbol_owner
-from gpustack.diagnose.machine.messages import because_said, said
+from gpustack.diagnose.machine.linking import TORCH, soname_library, symbol_owner, table_of
 from gpustack.diagnose.machine.values import because_of, copies, text, texts
 from gpustack.matrix.subjects import serving, training
 from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model.facts import Strength
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Instance, Message
     from gpustack.model.report import Because, Row
 
 
-# How modules of compiled extensions begin, and the distribution that brings them.
-MODULES = (
-    ("flash_attn_3", "flash-attn-3"),
-    ("flash_attn", "flash-attn"),
-    ("dropout_layer_norm", "flash-attn"),
-    ("rotary_emb", "flash-attn"),
-    ("fused_dense_lib", "flash-attn"),
-    ("xentropy_cuda", "flash-attn"),
-    ("selective_scan", "mamba-ssm"),
-    ("causal_conv1d", "causal-conv1d"),
-    ("vllm_flash_attn", "vllm"),
-    ("vllm", "vllm"),
-    ("sgl_kernel", "sgl-kernel"),
-    ("sglang", "sglang"),
-    ("xformers", "xformers"),
-    ("exllamav2", "exllamav2"),
-    ("exllama", "auto-gptq"),
-    ("autogptq", "auto-gptq"),
-    ("awq", "autoawq"),
-    ("transformer_engine", "transformer-engine"),
-    ("flashinfer", "flashinfer"),
-    ("lmdeploy", "lmdeploy"),
-    ("deep_ep", "deep-ep"),
-    ("deep_gemm", "deep-gemm"),
-    ("deepspeed", "deepspeed"),
-    ("apex", "apex"),
-    ("amp_c", "apex"),
-    ("fused_layer_norm_cuda", "apex"),
-    ("mmcv_full", "mmcv-full"),
-    ("mmcv", "mmcv"),
-    ("detectron2", "detectron2"),
-    ("pytorch3d", "pytorch3d"),
-    ("torch_scatter", "torch-scatter"),
-    ("torch_sparse", "torch-sparse"),
-    ("torch_cluster", "torch-cluster"),
-    ("torch_spline_conv", "torch-spline-conv"),
-    ("pyg_lib", "pyg-lib"),
-    ("fbgemm", "fbgemm-gpu"),
-    ("torchao", "torchao"),
-    ("torchtext", "torchtext"),
-    ("torchcodec", "torchcodec"),
-    ("torch_tensorrt", "torch-tensorrt"),
-    ("natten", "natten"),
-    ("gsplat", "gsplat"),
-    ("tinycudann", "tinycudann"),
-    ("spconv", "spconv"),
-    ("dgl", "dgl"),
-    ("horovod", "horovod"),
-    ("nixl", "nixl"),
-    ("kaolin", "kaolin"),
-    ("nvdiffrast", "nvdiffrast"),
-    ("diff_gaussian", "diff-gaussian-rasterization"),
-    ("lmcache", "lmcache"),
-    ("sageattention", "sageattention"),
-    ("bitsandbytes", "bitsandbytes"),
-)
-# Those that the package index has not, or has a stranger's package or an empty one for, and where they are had.
-SOURCES = {
-    "apex": "https://github.com/NVIDIA/apex",
-    "deep-ep": "https://github.com/deepseek-ai/DeepEP",
-    "deep-gemm": "https://github.com/deepseek-ai/DeepGEMM",
-    "detectron2": "https://github.com/facebookresearch/detectron2",
-    "dgl": "https://www.dgl.ai/pages/start.html",
-    "diff-gaussian-rasterization": "https://github.com/graphdeco-inria/diff-gaussian-rasterization",
-    "flash-attn-3": "https://github.com/Dao-AILab/flash-attention",
-    "kaolin": "https://github.com/NVIDIAGameWorks/kaolin",
-    "nvdiffrast": "https://github.com/NVlabs/nvdiffrast",
-    "pyg-lib": "https://github.com/pyg-team/pyg-lib",
-    "pytorch3d": "https://github.com/facebookresearch/pytorch3d",
-    "text-generation-inference": "https://github.com/huggingface/text-generation-inference",
-    "tinycudann": "https://github.com/NVlabs/tiny-cuda-nn",
-}
 ON_INDEX = {"flashinfer": "flashinfer-python", "pytorch": "torch"}
 FRAMEWORKS = frozenset(
     {
@@ -124,14 +53,30 @@ class Extension:
         return f"{self.name} {self.version or ''}".strip()
 
 
+@cache
+def _modules() -> Mapping[str, str]:
+    """Return the distributions of compiled extensions by how their modules begin."""
+    return {start: name for name, starts in table_of("extensions").items() for start in starts}
+
+
+def bringing(module: str) -> str | None:
+    """Return the distribution that brings a compiled module, or None if unknown."""
+    found = max((start for start in _modules() if module.lower().startswith(start)), key=len, default=None)
+    return _modules()[found] if found else None
+
+
+def sources() -> Mapping[str, str]:
+    """Return where extensions are had that the package index does not have, or has an unrelated package for."""
+    return table_of("extension_sources")
+
+
 def of_file(file: str, facts: Facts, matrix: Matrix) -> Extension:
     """Return the package that a file or module belongs to, or the module's own name if unknown."""
     path = file.replace("\\", "/")
     inside = re.search(r"(?:site|dist)-packages/([A-Za-z0-9_]+)", path)
     stem = re.sub(r"\.(?:cpython|cp\d|abi3|so|pyd|dll).*$", "", path.rpartition("/")[2])
     for word in (stem, inside[1] if inside else "", *path.split("/")):
-        found = next((name for start, name in MODULES if word.lower().startswith(start)), None)
-        if found:
+        if found := bringing(word):
             return of_name(found, facts, matrix)
     return of_name((inside[1] if inside else stem) or file, facts, matrix)
 
@@ -162,8 +107,8 @@ def of_name(name: str, facts: Facts, matrix: Matrix) -> Extension:
 def distribution_of(name: str, facts: Facts) -> str | None:
     """Return the name to give to pip for a package; None if pip could fetch an unrelated package of that name."""
     wanted = ON_INDEX.get(name, name)
-    known = wanted in {*SERVING, *FRAMEWORKS, *ON_INDEX.values(), *(one for _, one in MODULES)}
-    return wanted if (known or installed(facts, name) is not None) and name not in SOURCES else None
+    known = wanted in {*SERVING, *FRAMEWORKS, *ON_INDEX.values(), *_modules().values()}
+    return wanted if (known or installed(facts, name) is not None) and name not in sources() else None
 
 
 def _torch_of(named: str) -> str:
@@ -172,7 +117,7 @@ def _torch_of(named: str) -> str:
 
 def listed(facts: Facts, matrix: Matrix) -> tuple[Extension, ...]:
     """Return the compiled packages that are listed, servers first."""
-    known = dict.fromkeys((*sorted(SERVING), *(name for _, name in MODULES)))
+    known = dict.fromkeys((*sorted(SERVING), *_modules().values()))
     return tuple(of_name(name, facts, matrix) for name in known if name in distributions(facts))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.events import heard
 from gpustack.diagnose.machine.inventory import builds, gpus
-from gpustack.diagnose.machine.messages import heard
 from gpustack.diagnose.machine.values import at, because, copies, flag, table, text, told, version
 
 if TYPE_CHECKING:

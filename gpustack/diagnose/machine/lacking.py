@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said
 from gpustack.diagnose.machine.inventory import builds, on_windows
 from gpustack.diagnose.machine.linking import soname_library, symbol_owner
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import table, text, texts, told
 from gpustack.matrix.subjects.ranges import numbers

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.events import grounds
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.lacking import LD_LIBRARY_PATH, blamed, newer_cudnn, off_path, path_grounds
-from gpustack.diagnose.machine.messages import grounds
 from gpustack.diagnose.machine.values import because, because_of, copies, items, table, text, texts, told, version
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh

@@ -28,7 +28,7 @@ OWN_MAJOR = frozenset({"cuda-runtime", "cublas", "cublaslt", "nvrtc", "nvjitlink
 
 
 @cache
-def _table(part: str, name: str = "") -> Mapping[str, Any]:
+def table_of(part: str, name: str = "") -> Mapping[str, Any]:
     """Return what names say of their owners, as compat-matrix/libraries.toml has it."""
     held = Matrix().table("libraries")[part]
     return held[name] if name else held  # type: ignore[no-any-return]  # as the table has it
@@ -45,7 +45,7 @@ def symbol_owner(symbol: str) -> str | None:
     if "::" in symbol:
         return next((owner for name in symbol.split("::") if (owner := _of(name.split(" ")[-1]))), None)
     capital = CAPITALS.match(symbol)
-    found = next((owner for start, owner in _table("symbols", "plain").items() if symbol.startswith(start)), None)
+    found = next((owner for start, owner in table_of("symbols", "plain").items() if symbol.startswith(start)), None)
     return found or (OWNERS[capital["library"]] if capital else None)
 
 
@@ -58,7 +58,7 @@ def soname_library(soname: str) -> tuple[str, str] | None:
     if not match:
         return None
     name, version = match["name"], match["version"] or ""
-    files = _table("files")
+    files = table_of("files")
     library = files.get(name) or ("cudnn" if CUDNN.fullmatch(name) else None)
     library = library or next((id_ for known, id_ in files.items() if known.lower() == name.lower()), None)
     if library is None and TORCH_FILE.fullmatch(name):
@@ -124,7 +124,7 @@ def _of(name: str) -> str | None:
     return next(
         (
             owner
-            for owner, names in _table("symbols", "namespaces").items()
+            for owner, names in table_of("symbols", "namespaces").items()
             if name in names or name.startswith("THPVar")
         ),
         None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.events import heard, said, value
 from gpustack.diagnose.machine.inventory import (
     DRIVER,
     arch_on_bus,
@@ -16,7 +17,6 @@ from gpustack.diagnose.machine.inventory import (
     on_windows,
     user_release,
 )
-from gpustack.diagnose.machine.messages import heard, said, value
 from gpustack.diagnose.machine.values import because, copies, flag, number, text, told, version
 from gpustack.matrix.subjects import drivers, toolkits
 from gpustack.matrix.subjects import gpus as products

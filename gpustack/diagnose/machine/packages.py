@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.fixes import TOOLKITS, from_nvidia
 from gpustack.diagnose.installing import pinned
+from gpustack.diagnose.machine.events import because_said, heard, holding, said
 from gpustack.diagnose.machine.inventory import builds, driver_release, nvidia_here
 from gpustack.diagnose.machine.linking import cuda_majors, cuda_named, soname_library
-from gpustack.diagnose.machine.messages import because_said, heard, holding, said
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits as toolkits_here
 from gpustack.diagnose.machine.values import because_of, copies, table, text, version
 from gpustack.matrix.subjects import frameworks, libraries, toolkits, torch

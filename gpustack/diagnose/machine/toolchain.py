@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.events import because_said, said
 from gpustack.diagnose.machine.inventory import capabilities, gpus
-from gpustack.diagnose.machine.messages import because_said, said
 from gpustack.diagnose.machine.values import copies, flag, text
 from gpustack.diagnose.requirements.records import Program, programs
 from gpustack.matrix.subjects import toolkits

@@ -71,9 +71,10 @@ def far(machine: Machine) -> Iterator[Outcome]:
 def missing(machine: Machine) -> Iterator[Outcome]:
     """Yield each GPU that a row expects in a list which lacks it."""
     facts = machine.facts
-    if from_text(facts) or on_windows(facts):
-        return  # a text need not name every GPU, and in WSL none is on the bus
-    lists = {name: _listed(name, facts) for name in NAMES}
+    if from_text(facts):
+        return  # a text need not name every GPU
+    shown = ("nvml", "cuda") if on_windows(facts) else tuple(NAMES)  # in WSL none is on the bus
+    lists = {name: _listed(name, facts) if name in shown else None for name in NAMES}
     unnamed = sum(text(gpu.copy.facts, "pci") is None for gpu in gpus(facts))
     for row in health.counts(machine.matrix):
         every, among = lists[row.every], lists[row.among]

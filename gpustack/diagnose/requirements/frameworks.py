@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import amd
+from gpustack.diagnose.machine.events import heard
 from gpustack.diagnose.machine.inventory import Build, builds, capabilities, from_text, nvidia_here, on_windows
 from gpustack.diagnose.machine.libraries import copy_at, pinned, used
-from gpustack.diagnose.machine.messages import heard
 from gpustack.diagnose.machine.values import copies, flag, text, texts
 from gpustack.diagnose.requirements.fits import (
     Fit,

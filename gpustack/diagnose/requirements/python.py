@@ -65,10 +65,11 @@ PACKAGES: Mapping[str, str] = {
     "flash-attention": "flash-attn",
     "torchvision": "torchvision",
     "torchaudio": "torchaudio",
+    "llama.cpp": "llama-cpp-python",
 }
 ON_ARM = "linux-aarch64"
 FROM_SOURCE = frozenset(
-    {"flash-attention", "vllm", "xformers", "deepspeed"}
+    {"flash-attention", "vllm", "xformers", "deepspeed", "llama.cpp"}
 )  # nvcc compiles them where the index has no wheel
 UNFIT: Mapping[str, Kept] = {
     "flash-attention": Kept.LIMITED,
@@ -143,8 +144,9 @@ def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contr
     fits, needs, row = min(_fits(held, version, t, matrix), key=lambda one: one[0], default=(None, "", None))
     kept = Kept.OK if fits else UNFIT.get(held.component, Kept.BROKEN) if asked(held.copy) else Kept.UNKNOWN
     if archive and (fits is None or not archive.python.holds(version)):
-        needs, row = f"Python {archive.python} (pip builds it from a source archive)", archive.row
-        built = Kept.UNKNOWN if t else Kept.LIMITED if held.component in FROM_SOURCE else Kept.OK
+        needs, row = f"Python {archive.python} (the package index has only its source archive)", archive.row
+        fetched = generated.unserved(matrix, archive.name, archive.version)
+        built = Kept.UNKNOWN if t or fetched else Kept.LIMITED if held.component in FROM_SOURCE else Kept.OK
         kept = built if archive.python.holds(version) else Kept.BROKEN
     if row:
         fit = Fit(kept=kept, needs=needs, found=f"Python {version}{t}", row=row)

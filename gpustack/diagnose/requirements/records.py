@@ -13,7 +13,7 @@ from gpustack.matrix import Matrix
 from gpustack.model.command import GPU, PCI, Command, either
 from gpustack.model.facts import Layer  # noqa: TC001 - the table is read by it
 from gpustack.model.reading import made
-from gpustack.model.report import Confidence, Fix, Severity
+from gpustack.model.report import Confidence, Decide, Fix, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 TABLE = "findings"
 OF_ONE = re.compile(r"\[([^\[\]]*\{gpu\})\]")  # what a command says of one GPU alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maker:
+    """The commands that show a GPU of AMD or Intel, where a record has those for NVIDIA's."""
+
+    commands: tuple[str, ...]
+    verify: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +49,11 @@ class Record:
     doc: str | None = None
     explained_by: tuple[str, ...] = ()
 
-    def fix(self, gpu: str | None) -> Fix:
-        """Return the remedy for the GPU at this address, or for the whole machine."""
-        commands = tuple(typed(one, gpu) for one in self.commands)
+    def fix(self, gpu: str | None, maker: Maker | None = None) -> Fix:
+        """Return the remedy for the GPU at this address, or for the whole machine, with its maker's commands."""
+        commands = tuple(typed(one, gpu) for one in (maker or self).commands)
         root = self.needs_root or self.needs_reboot or any("sudo " in one for one in commands)
-        verify = typed(self.verify, gpu)
+        verify = typed((maker or self).verify, gpu)
         return Fix(text=self.remedy, commands=commands, needs_root=root, needs_reboot=self.needs_reboot, verify=verify)
 
 
@@ -107,6 +115,25 @@ class Feature:
         return Fix(text=self.instead, commands=tuple(typed(one, None) for one in self.commands))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What settles whether one of these findings is the cause: commands, and what they show."""
+
+    text: str
+    commands: tuple[str, ...]
+    findings: tuple[str, ...]
+
+
+@cache
+def decisions() -> Mapping[str, Decide]:
+    """Return what settles whether a finding holds, by its id."""
+    return {
+        finding: Decide(text=one.text, commands=tuple(typed(command, None) for command in one.commands))
+        for _, one in _read("decisions", Decision)
+        for finding in one.findings
+    }
+
+
 @cache
 def programs() -> Mapping[str, Program]:
     """Return the programs by their names in messages."""
@@ -123,6 +150,12 @@ def features() -> Mapping[str, Feature]:
 def by_id() -> dict[str, Record]:
     """Return every record by the id of its finding; plugins add theirs to these."""
     return {name: replace(one, explained_by=_spelled(one.explained_by)) for name, one in _read("records", Record)}
+
+
+@cache
+def by_maker() -> Mapping[str, Maker]:
+    """Return what other makers' GPUs are examined with, by the component."""
+    return dict(_read("makers", Maker))
 
 
 @cache

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import from_text, gpus, ours, unasked
-from gpustack.diagnose.machine.values import at, copies, everything, flag, items, number, table, text, told
+from gpustack.diagnose.machine.inventory import PASSED_ON, from_text, gpus, ours, unasked
+from gpustack.diagnose.machine.values import HERE, at, copies, everything, flag, items, number, table, text, texts, told
 from gpustack.matrix.subjects import gpus as products
 from gpustack.model.facts import Status
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts, JsonValue
 
 DRIVER = ("nvml", "gpu", "nvlink", "libcuda")  # components whose probes ask NVML or CUDA
+MAKERS = ("gpu", "amd-gpu", "intel-gpu")  # the GPUs of each maker
+SERVER, SERVERS = "AMD Instinct", frozenset({"gfx908", "gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"})
+IDENTITY = ("uuid", "index", "minor")  # what no two GPUs share
 NOTHING: Mapping[str, JsonValue] = {}
 # What is a number or a flag in the schema, or holds nothing else.
 NUMBERS = (
@@ -67,7 +70,7 @@ class Machine:
     def is_of(self, subject: Subject, classes: frozenset[str]) -> bool:
         """Return whether a subject's GPU, or any GPU for what is not one, is a product of these classes."""
         own = subject.mark and not subject.called
-        names = {subject.product} if own else {one.product for one in self.subjects("gpu")}
+        names = {subject.product} if own else {one.product for maker in MAKERS for one in self.subjects(maker)}
         return any(products.class_of(self.matrix, name) in classes for name in names if name)
 
     def host(self) -> Mapping[str, JsonValue]:
@@ -95,6 +98,7 @@ def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
     only = missing[0] if len(missing) == len(lost) == 1 else None
     source = _source(machine, component)
     slots = {one.key: at(one.facts, "subsystem") for one in copies(facts, "pci-display")}
+    taken: set[str] = set()
     in_cuda = {text(one, "pci"): one for one in items(told(facts, "libcuda"), "devices")}
     for gpu in listed:
         retired = table(gpu.copy.facts, "retired")
@@ -102,12 +106,25 @@ def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
         cuda = in_cuda.get(text(gpu.copy.facts, "pci"), NOTHING)
         more: dict[str, JsonValue] = {"status": gpu.copy.status.value, "unasked": unasked(gpu.copy), "cuda": cuda}
         more["misread"] = {name: value for name, value in _measured(gpu.copy.facts) if isinstance(value, str)}
+        own = {f"{name} {one}": one for name in IDENTITY if (one := gpu.copy.facts.get(name)) is not None}
+        more["shared"] = {name: str(one) for name, one in own.items() if name in taken}
+        taken |= own.keys()
+        more["unlisted_mib"] = _unlisted(gpu.copy.facts)
+        more |= _spoken(machine, text(gpu.copy.facts, "pci"), "nvrm", "iommu_faults")
         held = {**gpu.copy.facts, **more, "retired": {**retired, "single_bit+double_bit": pages}}
         mark = gpu.mark if text(gpu.copy.facts, "pci") else only or gpu.mark
         name = text(gpu.copy.facts, "name")
         present = name and gpu.copy.status is Status.PRESENT
         kind = (held.get("device_id"), slots.get(mark), name) if present else ()
         yield Subject(component=component, held=held, mark=mark, product=name, gpu=held, source=source, kind=kind)
+
+
+def _unlisted(held: Mapping[str, JsonValue]) -> int | None:
+    """Return how much of a GPU's memory is in use beyond what its processes hold, if that is known of each."""
+    used, processes = number(held, "memory", "used_mib"), items(held, "processes")
+    listed = [number(one, "used_mib") for one in processes]
+    known = used is not None and listed and None not in listed and flag(held, "pids_unreliable") is not True
+    return (used or 0) - sum(one or 0 for one in listed) if known else None
 
 
 def _measured(held: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
@@ -121,19 +138,34 @@ def _measured(held: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
 
 
 def _links(machine: Machine, component: str) -> Iterator[Subject]:
-    """Yield the NVLinks of each GPU."""
-    named = {(one.held.get("uuid"), one.held.get("index")): one for one in machine.subjects("gpu")}
-    source = _source(machine, component)
+    """Yield the NVLinks of each GPU; where they were asked for, none for a GPU that no answer names."""
+    listed = machine.subjects("gpu")
+    named = {(one.held.get("uuid"), one.held.get("index")): one for one in listed}
+    found: dict[str | None, Mapping[str, JsonValue]] = {}
+    seen = machine.component(component)
+    if seen is not None and seen.status in {Status.PRESENT, Status.ABSENT}:
+        found = {one.mark: {"total": 0, "described": False} for one in listed}
     for copy in copies(machine.facts, component):
         index = number(copy.facts, "index")
         fits = (one for (uuid, number_), one in named.items() if uuid == copy.key or number_ == index is not None)
-        gpu = next(fits, None)
-        mark = gpu.mark if gpu else copy.key
-        product, of_gpu = (gpu.product, gpu.held) if gpu else (None, NOTHING)
-        links = items(copy.facts, "links")
+        gpu, links = next(fits, None), items(copy.facts, "links")
         known = sum(flag(link, "active") is not None for link in links) if links else None
-        held = {**copy.facts, "answering": known}
-        yield Subject(component=component, held=held, mark=mark, product=product, gpu=of_gpu, source=source)
+        speeds = [speed for link in links if isinstance(speed := at(link, "speed_gbps"), int | float)]
+        newest = {"newest": max(text(link, "version") or "" for link in links)} if links else {}
+        more = {"answering": known, **({"fastest": max(speeds)} if speeds else {}), **newest}
+        found[gpu.mark if gpu else copy.key] = {**copy.facts, **more}
+    by_mark = {one.mark: one for one in listed}
+    for mark, held in found.items():
+        gpu = by_mark.get(mark) or Subject(component="gpu", held=NOTHING)
+        yield Subject(
+            component=component,
+            held={**held, "expected": gpu.held.get("nvlinks")},
+            mark=mark,
+            product=gpu.product,
+            gpu=gpu.held,
+            source=_source(machine, component),
+            kind=gpu.kind,
+        )
 
 
 def _slots(machine: Machine, component: str) -> Iterator[Subject]:
@@ -190,12 +222,53 @@ def _library(machine: Machine, component: str) -> Iterator[Subject]:
         yield Subject(component=component, held={**one.held, **more}, source=one.source)
 
 
+def _others(machine: Machine, component: str) -> Iterator[Subject]:
+    """Yield the GPUs of AMD or Intel that this machine can use, each with what Infinity Fabric joins it to."""
+    source = _source(machine, component)
+    ways = items(told(machine.facts, "infinity-fabric"), "links")
+    for copy in copies(machine.facts, component):
+        held, pci = copy.facts, text(copy.facts, "pci") or copy.key
+        name = text(held, "name") or (SERVER if text(held, "gfx") in SERVERS else None)
+        own = [number(one, "max_mbs") or 0 for one in ways if text(one, "from") == pci]
+        more = _spoken(machine, pci, "amdgpu", "iommu_faults")
+        more |= {"links": len(own), "least_mbs": min(own, default=None)} if ways else {}
+        kind = (held.get("device_id"), name) if name and held.get("device_id") else ()
+        if text(held, "driver") not in PASSED_ON:
+            whole = {**held, **more}
+            yield Subject(component=component, held=whole, mark=pci, product=name, gpu=whole, source=source, kind=kind)
+
+
+def _amdgpu(machine: Machine, component: str) -> Iterator[Subject]:
+    """Yield AMD's module with the log's lines that name none of its GPUs, and the GPUs that only its nodes show."""
+    known = {text(one.facts, "pci") for one in copies(machine.facts, "amd-gpu")}
+    for whole in _whole(machine, component):
+        lines = texts(told(machine.facts, "kernel-log"), "amdgpu")
+        rest = tuple(line for line in lines if not any(_names(line, place) for place in known))
+        nodes = {text(one, "pci"): text(one, "path") for one in items(whole.held, "nodes")}
+        gone = {pci: path for pci, path in nodes.items() if pci and known and pci not in known}
+        held = {**whole.held, "amdgpu": rest, "unknown": gone}
+        yield Subject(component=component, held=held, source=whole.source)
+
+
+def _spoken(machine: Machine, place: str | None, *names: str) -> dict[str, JsonValue]:
+    """Return the lines of the kernel's log that name a GPU."""
+    log = told(machine.facts, "kernel-log")
+    return {name: tuple(line for line in texts(log, name) if _names(line, place)) for name in names}
+
+
+def _names(line: str, place: str | None) -> bool:
+    """Return whether a line names a PCI address, with its domain or, as the IOMMU's driver writes it, without."""
+    short = (place or "").removesuffix(".0")
+    return bool(short) and (short in line.lower() or f"[{short.partition(':')[2]}.0]" in line.lower())
+
+
 def _whole(machine: Machine, component: str) -> Iterator[Subject]:
-    """Yield the only copy of a component."""
+    """Yield the only copy of a component, or what a probe says of one that is needed and missing."""
     seen = machine.component(component)
-    if seen is not None and seen.status in {Status.PRESENT, Status.FAILED}:
-        copy = next(iter(copies(machine.facts, component)), None)
-        yield Subject(component=component, held=everything(copy or seen), source=seen.source)
+    if seen is not None and (seen.status in HERE or seen.instances):
+        copy = next(iter(copies(machine.facts, component) or seen.instances), None)
+        status = (copy or seen).status.value
+        yield Subject(component=component, held={**everything(copy or seen), "status": status}, source=seen.source)
 
 
 def _source(machine: Machine, component: str) -> str:
@@ -210,4 +283,7 @@ _SOURCES = {
     "nvml": _library,
     "infiniband": _ports,
     "nvswitch": _switches,
+    "amd-gpu": _others,
+    "intel-gpu": _others,
+    "amdgpu.ko": _amdgpu,
 }

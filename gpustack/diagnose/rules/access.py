@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd, containers, intel
+from gpustack.diagnose.machine.events import grounds, heard, said
 from gpustack.diagnose.machine.inventory import PASSED_ON, builds, from_text, gpus, nvidia_here, on_bus, starts
-from gpustack.diagnose.machine.messages import grounds, heard, said
 from gpustack.diagnose.machine.processes import refused
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, number, table, text, texts, told
 from gpustack.diagnose.rule import rule
@@ -97,7 +97,7 @@ def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Findi
 
 
 REFUSED = ("kfd-permission", "render-permission")
-ADVICE = "render-advice"
+ADVICE, ABSENT = "render-advice", "No such file or directory"
 GROUP = ("render-group-check", "device-owner")
 ONLY_ROOT = ("works-as-root", "no-hip-device")
 FAILS = (*ONLY_ROOT, "media-no-device", "rocm-tool-fails", "xpu-no-devices", "sycl-no-devices", "kfd-not-opened")
@@ -119,7 +119,8 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     yield from _seen_of_intel(facts)
     outright = heard(facts, *REFUSED)
     strange = _strange(facts)
-    only_root = (heard(facts, *GROUP) and heard(facts, *FAILS)) or (
+    there = not any(ABSENT in one.line for one in said(facts, "kfd-not-opened"))  # permissions matter only then
+    only_root = (there and heard(facts, *GROUP) and heard(facts, *FAILS)) or (
         heard(facts, "works-as-root") and (heard(facts, "kfd-not-opened") or _in_neither(facts))
     )
     only_root = only_root or (heard(facts, "works-as-root") and heard(facts, *EMPTY))

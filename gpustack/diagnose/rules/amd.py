@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd
+from gpustack.diagnose.machine.events import because_said, grounds, heard, said
 from gpustack.diagnose.machine.frameworks import because_torch, installed, torch_version
 from gpustack.diagnose.machine.inventory import builds, from_text, nvidia_here, on_bus
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.naming import kernel, machine, more
 from gpustack.diagnose.machine.values import (
     because,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.frameworks import (
     because_torch,
     capability,
@@ -19,7 +20,6 @@ from gpustack.diagnose.machine.frameworks import (
     torch_version,
 )
 from gpustack.diagnose.machine.inventory import builds, capabilities, driver_cuda, from_text, gpus
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, items, number, table, text, told, version
 from gpustack.diagnose.requirements.fits import arch_fit, by_ptx, ptx_too_new
@@ -43,11 +43,7 @@ if TYPE_CHECKING:
 
 
 NAMED = (
-    "arch-not-compatible",
-    "arch-too-old",
-    "arch-needs-cuda",
-    "tf-ignores-gpu",
-    "tf-no-binary",
+    *("arch-not-compatible", "arch-too-old", "arch-needs-cuda", "tf-ignores-gpu", "tf-no-binary"),
     "container-gpu-unsupported",
 )
 BARE = ("no-kernel-image", "invalid-device-function")

@@ -8,8 +8,8 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import CONTAINERS
 from gpustack.diagnose.machine import amd, containers, naming
 from gpustack.diagnose.machine.containers import NOT_FOUND, NOT_WORKING, TOOLKIT
+from gpustack.diagnose.machine.events import because_said, grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import for_cuda, nvidia_here, ours
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.processes import left_out, refused, withheld
 from gpustack.diagnose.machine.values import because, because_of, flag, items, number, text, told
 from gpustack.diagnose.rule import rule
@@ -68,8 +68,22 @@ def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     )
 
 
+ABSENT = "No such file or directory"
+INSIDE = ("container-inside-said", "container-told", "docker-run")
+
+
 def _of_amd(facts: Facts) -> Iterator[Finding]:
-    """Return the finding where a container has software for AMD GPUs and no /dev/kfd, and its machine drives one."""
+    """Yield the finding where a container has software for AMD GPUs and no /dev/kfd, and its machine drives one."""
+    missing = next((one for one in said(facts, "kfd-not-opened") if ABSENT in one.line), None)
+    if missing and (facts.host.container or heard(facts, *INSIDE)):
+        yield container_no_gpus_flag.finding(
+            component=amd.MODULE,
+            title=f"This container was started without {amd.KFD}, so ROCm finds no GPU in it",
+            because=(because_said(missing), *grounds(facts, *INSIDE)),
+            fix=_amd_fix(facts),
+            confidence=Confidence.LIKELY,
+        )
+        return
     driven = [gpu for gpu in amd.gpus(facts) if gpu.driver == "amdgpu"]
     held = {text(node, "path"): flag(node, "exists") for node in items(told(facts, amd.MODULE), "nodes")}
     if not facts.host.container or not driven or not amd.wanted(facts) or held.get(amd.KFD) is not False:
@@ -84,12 +98,16 @@ def _of_amd(facts: Facts) -> Iterator[Finding]:
             because_of(facts, "amd-gpu", driven[0].copy, "driver"),
             because(facts, amd.MODULE, "nodes"),
         ),
-        fix=fixes.advice(
-            "Start the container with /dev/kfd, /dev/dri and the group that owns them (on many systems render "
-            "beside video).",
-            sh(containers.AMD, engine=NAME("podman" if facts.host.container == "podman" else "docker")),
-            verify=sh("rocminfo"),
-        ),
+        fix=_amd_fix(facts),
+    )
+
+
+def _amd_fix(facts: Facts) -> Fix:
+    return fixes.advice(
+        "Start the container with /dev/kfd, /dev/dri and the group that owns them (on many systems render beside "
+        "video).",
+        sh(containers.AMD, engine=NAME("podman" if facts.host.container == "podman" else "docker")),
+        verify=sh("rocminfo"),
     )
 
 

@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from gpustack.diagnose import fixes, installing
 from gpustack.diagnose.change_sets import FAMILY
 from gpustack.diagnose.driver_packages import supported
+from gpustack.diagnose.environments import each, inside
 from gpustack.diagnose.machine.inventory import (
     DRIVER,
     FRAMEWORKS,
@@ -42,7 +43,6 @@ from gpustack.diagnose.machine.values import (
     told,
     version,
 )
-from gpustack.diagnose.machine.views import each, inside
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import WRONG_CUDNN, WRONG_LIBRARIES
 from gpustack.matrix.subjects import known_bad

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine.amd import cards as amd_cards
 from gpustack.diagnose.machine.completing import BY_PLATFORM
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.frameworks import (
     because_package,
     because_torch,
@@ -20,7 +21,6 @@ from gpustack.diagnose.machine.frameworks import (
 )
 from gpustack.diagnose.machine.intel import discrete
 from gpustack.diagnose.machine.inventory import builds, from_text, gpus, nvidia_here, on_bus, on_windows, starts
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.toolchain import called
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told, version

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, value
 from gpustack.diagnose.machine.inventory import driver_cuda, driver_release, nvidia_here, on_windows
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, value
 from gpustack.diagnose.machine.packages import (
     CUDNN,
     ONNXRUNTIME,

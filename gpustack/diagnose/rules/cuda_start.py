@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.completing import Compat, winner
+from gpustack.diagnose.machine.events import grounds, heard, holding, said, value
 from gpustack.diagnose.machine.inventory import builds, driver_release, from_text, gpus, nvidia_here, on_windows, starts
-from gpustack.diagnose.machine.messages import grounds, heard, holding, said, value
 from gpustack.diagnose.machine.naming import architecture, branch_of, is_open, machine, more, release, works
 from gpustack.diagnose.machine.values import because, copies, flag, items, number, status, text, told, version
 from gpustack.diagnose.requirements.fits import driver_fit

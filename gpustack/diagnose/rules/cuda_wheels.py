@@ -11,11 +11,12 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.change_sets import FAMILY, fitting, place
 from gpustack.diagnose.fixes import TORCH_INDEX
 from gpustack.diagnose.installing import pinned
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.extensions import (
     FRAMEWORKS,
-    MODULES,
     SERVING,
     Extension,
+    bringing,
     listed,
     of_file,
     of_name,
@@ -33,7 +34,6 @@ from gpustack.diagnose.machine.frameworks import (
 )
 from gpustack.diagnose.machine.inventory import from_text, nvidia_here, on_windows
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.packages import missing
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import text, version
@@ -138,7 +138,7 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
 def _imported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return the wheel whose import does not find a library that torch, which it loads first, would have brought."""
     for one in holding(facts, "extension-import", "module", "soname"):
-        name = next((name for start, name in MODULES if one.values["module"].lower().startswith(start)), None)
+        name = bringing(one.values["module"])
         found = next((found for found in _sought(facts, matrix) if found.soname == one.values["soname"]), None)
         if name and found and not _same_major(found, facts):
             yield _unfit(of_name(name, facts, matrix), found, one, facts, matrix)

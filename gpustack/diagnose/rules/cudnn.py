@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.installing import pinned
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.lacking import (
     LD_LIBRARY_PATH,
@@ -19,7 +20,6 @@ from gpustack.diagnose.machine.lacking import (
 )
 from gpustack.diagnose.machine.libraries import CUDNN as LIBRARY
 from gpustack.diagnose.machine.libraries import clashes, evidence, used
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding
 from gpustack.diagnose.machine.packages import CUDNN, cuda_here, cudnn_here, majors, missing
 from gpustack.diagnose.machine.values import because_of, copies, flag, items, table, text, texts, told, version
 from gpustack.diagnose.rule import rule

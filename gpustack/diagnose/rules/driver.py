@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import driver_packages, fixes
 from gpustack.diagnose.machine import containers, naming
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import (
     DRIVER,
     disk_release,
@@ -15,7 +16,6 @@ from gpustack.diagnose.machine.inventory import (
     ours,
     user_release,
 )
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.processes import withheld
 from gpustack.diagnose.machine.values import because, because_of, number, status, text, texts, told
 from gpustack.diagnose.rule import rule
@@ -172,7 +172,7 @@ def _withheld(facts: Facts) -> Finding:
 
 
 MISMATCH = 18
-SAID = ("nvml-mismatch", "api-mismatch", "tf-driver-mismatch")
+SAID = ("nvml-mismatch", "api-mismatch", "tf-driver-mismatch", "modules-apart")
 NAMES = ("driver", "driver2", "package", "told", "smi", "plain", "shown")
 RELOAD = (sh("sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia"), sh("sudo modprobe nvidia"))
 

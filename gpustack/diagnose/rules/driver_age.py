@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import driver_packages, fixes
 from gpustack.diagnose.machine import naming, values
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import (
     builds,
     capabilities,
@@ -18,7 +19,6 @@ from gpustack.diagnose.machine.inventory import (
     nvidia_here,
     on_windows,
 )
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told
 from gpustack.diagnose.requirements.fits import Fit, by_ptx, driver_fit, ptx_too_new
 from gpustack.diagnose.rule import rule
@@ -131,14 +131,9 @@ CONSUMER = re.compile(r"GeForce|\bGTX\b|\bRTX\b|TITAN|Quadro")
     Layer.DRIVER,
     "nvidia-driver",
     explained_by=(
-        "driver-library-mismatch",
-        "forward-compat-804",
-        "compat-libs-803",
-        "container-requires-newer-driver",
-        "container-no-gpus-flag",
-        "container-toolkit-missing",
-        "docker-snap",
-        "wsl-linux-driver-installed",
+        *("driver-library-mismatch", "forward-compat-804", "compat-libs-803"),
+        *("container-requires-newer-driver", "container-no-gpus-flag", "container-toolkit-missing"),
+        *("docker-snap", "wsl-linux-driver-installed"),
     ),
 )
 def driver_too_old_for_cuda_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:

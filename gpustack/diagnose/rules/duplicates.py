@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.installing import pinned
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.frameworks import because_package, installed
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.linking import symbol_owner
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, copies, table, text, told
 from gpustack.diagnose.machine.wheels import overwritten

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, wheels
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.extensions import SERVING, UNNAMED, Extension, of_name, other_cuda_alone, unfitting
 from gpustack.diagnose.machine.frameworks import because_package, because_torch, installed, torch_version
 from gpustack.diagnose.machine.linking import TORCH, demangled, symbol_owner
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import torch as rows
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers, within

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.events import faults
+from gpustack.diagnose.machine.events import because_said, faults, grounds, heard, said, value
 from gpustack.diagnose.machine.intel import INTEL_GPU, name_of
 from gpustack.diagnose.machine.inventory import (
     arch_on_bus,
@@ -18,7 +18,6 @@ from gpustack.diagnose.machine.inventory import (
     on_windows,
     ours,
 )
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
 from gpustack.diagnose.machine.naming import (
     architecture,
     branch_of,
@@ -170,14 +169,8 @@ def xe_survivability_mode(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 SMALLEST = 0x1000_0000  # a GPU's window: 256 MiB and more; bridges and other devices ask for less
 BAR_FAILS = (
-    "smi-no-devices",
-    "nvml-not-loaded",
-    "rminit-failed",
-    "no-device",
-    "no-nvidia-gpu",
-    "gpu-lost",
-    "module-out-said",
-    "ze-no-devices",
+    *("smi-no-devices", "nvml-not-loaded", "rminit-failed", "no-device", "no-nvidia-gpu", "gpu-lost"),
+    *("module-out-said", "ze-no-devices"),
 )
 HELPED = re.compile(
     r"4G[^.;]{0,40}\b(?:fix|solv|help|work)\w*|4G[^.]{0,40}\b(?:enabl|turn|switch)\w+[^.]{0,24}\b(?:works?|worked|fixe[sd]|helps|helped|solve[sd])\b|\b(?:fix|solv|help)\w*[^.;]{0,40}4G",

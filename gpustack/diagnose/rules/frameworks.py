@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import exercised
+from gpustack.diagnose.machine.events import because_said, said
 from gpustack.diagnose.machine.exercised import SILENT
 from gpustack.diagnose.machine.frameworks import because_torch, capability, gpu_name, gpu_words, named_gpus, torch
 from gpustack.diagnose.machine.inventory import builds, nvidia_here
-from gpustack.diagnose.machine.messages import because_said, said
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, text, version
 from gpustack.diagnose.requirements.records import Feature, features
 from gpustack.diagnose.rule import Rule, rule

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
-from gpustack.diagnose.machine.events import asked_for, faults
+from gpustack.diagnose.machine.events import asked_for, faults, grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import driver_release, from_text, gpus, listed, starts, user_release
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.naming import machine, more, works
 from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, told, version
 from gpustack.diagnose.requirements.versions import IN_WORDS, WELL

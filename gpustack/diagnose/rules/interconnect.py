@@ -6,9 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.events import LINK, xids
+from gpustack.diagnose.machine.events import LINK, because_said, grounds, heard, said, xids
 from gpustack.diagnose.machine.inventory import from_text, gpus
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.naming import machine, more, whole
 from gpustack.diagnose.machine.values import at, copies, items, number, text, texts, told
 from gpustack.diagnose.requirements.records import by_id

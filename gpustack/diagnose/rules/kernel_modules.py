@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.events import because_said, grounds, heard, said
 from gpustack.diagnose.machine.inventory import (
     PASSED_ON,
     arch_on_bus,
@@ -20,7 +21,6 @@ from gpustack.diagnose.machine.inventory import (
     ours,
     user_release,
 )
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.naming import architecture, cards, device, is_open, machine, more, works
 from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, texts, told
 from gpustack.diagnose.rule import rule

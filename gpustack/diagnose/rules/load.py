@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd, processes
-from gpustack.diagnose.machine.events import faults, faults_of_programs
+from gpustack.diagnose.machine.events import because_said, faults, faults_of_programs, grounds, heard, said
 from gpustack.diagnose.machine.inventory import PASSED_ON, gpus, loaded_release, on_bus, user_release
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.naming import machine, more, whole
 from gpustack.diagnose.machine.values import at, because_of, flag, items, number, table, text
 from gpustack.diagnose.rule import rule

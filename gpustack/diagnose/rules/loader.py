@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.installing import pinned
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, value
 from gpustack.diagnose.machine.lacking import (
     LD_LIBRARY_PATH,
     asker,
@@ -18,7 +19,6 @@ from gpustack.diagnose.machine.lacking import (
     place,
 )
 from gpustack.diagnose.machine.libraries import NCCL, OF_CUDA, clashes, found_by
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, value
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, number, table, text, texts, told, version
 from gpustack.diagnose.machine.wheels import overwritten

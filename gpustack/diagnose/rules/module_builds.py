@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.events import because_said, grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import nvidia_here
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
 from gpustack.diagnose.machine.naming import (
     LOCKED,
     OURS,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import manager
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import sh, step
 from gpustack.model.facts import Layer

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.installing import pinned
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.extensions import SERVING
 from gpustack.diagnose.machine.frameworks import because_package, installed, platform
 from gpustack.diagnose.machine.inventory import builds, from_text
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.values import because_of, copies, number, table, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import generated, ranges

@@ -10,10 +10,10 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TORCH_INDEX
 from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said
 from gpustack.diagnose.machine.extensions import distribution_of, of_file
 from gpustack.diagnose.machine.frameworks import because_torch
 from gpustack.diagnose.machine.inventory import builds
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said
 from gpustack.diagnose.machine.packages import pythons_of, releases_for
 from gpustack.diagnose.machine.values import because, because_of, copies, number, text, told, version
 from gpustack.diagnose.rule import rule

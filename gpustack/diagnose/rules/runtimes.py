@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import driver_packages, fixes
 from gpustack.diagnose.machine import intel
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import nvidia_here, on_bus
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, status, table, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import PATH, VARIABLE, Command, sh, step

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TOOLKITS, from_nvidia
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.frameworks import platform, torch
 from gpustack.diagnose.machine.inventory import nvidia_here, on_windows
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.packages import plain_version
 from gpustack.diagnose.machine.toolchain import gpu_name, parsed, refused, toolchain_toolkits, used
 from gpustack.diagnose.machine.values import because, status, version
@@ -92,7 +92,7 @@ OTHERWISE = (
     "gcc-header-error",
     "nvcc-unknown-arch",
     "nvcc-missing",
-    NO_TOOLKIT,
+    *NO_TOOLKIT,
 )
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import from_text, gpus, starts
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.values import at, because, because_of, flag, items, number, table, text, told
 from gpustack.diagnose.rule import rule
@@ -28,11 +28,7 @@ MIG_NONE = "mig-no-instance"
 MIG_ON = "mig-enabled-said"
 MADE = ("mig-devices-listed", "mig-created", "mig-several-said", "mig-visible-several")
 NO_GPU_OF_MIG = (
-    "no-device",
-    "init-error",
-    "device-busy",
-    "cuda-available-false",
-    "no-driver-found",
+    *("no-device", "init-error", "device-busy", "cuda-available-false", "no-driver-found"),
     "cuda-unknown-error",
 )
 BEYOND = ("invalid-ordinal", "device-index-beyond", "duplicate-gpu", "one-device-seen")

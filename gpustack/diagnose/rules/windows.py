@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import manager
 from gpustack.diagnose.machine import containers, naming
+from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.frameworks import because_package, installed
 from gpustack.diagnose.machine.inventory import DRIVER, nvidia_here, on_windows
-from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.values import because, copies, number, status, text, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks
@@ -32,7 +32,7 @@ PACKAGE = ("linux-driver-package", "linux-driver-said")
 BLOCKED = "nvml-blocked"
 ELSEWHERE, SMI_FAILS = "wsl-other-libcuda-said", "smi-fails-said"
 INSTEAD = re.compile(r"\b(?:instead of|rather than) (?:that of |the one in )?/usr/lib/wsl\b")
-START = "cuinit-no-device"
+START, NO_MODULE = "cuinit-no-device", "nvml-not-loaded"
 SMI, WINDOWS, CRASH = "smi-version", "windows-driver", "crash-said"
 HELPS, STUB = "wsl-path-helps-said", "stub-driver"
 APART = 4  # the nvidia-smi that Windows puts into WSL is of the driver's branch, whose number there is 0 to 3 more
@@ -52,11 +52,16 @@ def _linux_driver(facts: Facts) -> bool:
         return False
     if _foreign_smi(facts) and heard(facts, *FAILS, CRASH):
         return True
-    if heard(facts, "driver-package-failed", "nvml-mismatch"):
+    if heard(facts, "driver-package-failed", "nvml-mismatch") or (heard(facts, NO_MODULE) and _beside_windows(facts)):
         return True
     return heard(facts, "linux-driver-said") or (
         package and heard(facts, *FAILS, CRASH, SMI_FAILS, "module-out-said", "nvml-mismatch", "nvml-missing")
     )
+
+
+def _beside_windows(facts: Facts) -> bool:
+    """Return whether nvidia-smi works on Windows itself: it alone names the driver models WDDM and TCC."""
+    return facts.host.os == "Windows" and number(told(facts, "nvml"), "code") == 0
 
 
 def _foreign_smi(facts: Facts) -> tuple[str, str] | None:

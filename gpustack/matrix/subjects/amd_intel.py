@@ -216,10 +216,7 @@ def _names(words: str, name: str) -> bool:
 
 def platforms(matrix: Matrix) -> tuple[IntelPlatform, ...]:
     """Return every platform, oldest first, beginning with those that the regular packages support."""
-    return (
-        *matrix.rows("intel", "platforms", IntelPlatform),
-        *matrix.rows("intel", "legacy_platforms", IntelPlatform),
-    )
+    return (*matrix.rows("intel", "platforms", IntelPlatform), *matrix.rows("intel", "legacy_platforms", IntelPlatform))
 
 
 def platform_of(matrix: Matrix, device: int) -> IntelPlatform | None:

@@ -36,6 +36,7 @@ DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "nccl": ("nvidia-nccl-cu12", "nvidia-nccl-cu13"),
     "cublas": ("nvidia-cublas-cu12", "nvidia-cublas"),
     "cupy": ("cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x"),
+    "llama.cpp": ("llama-cpp-python",),
 }
 MACHINES: Mapping[str, Mapping[str, str]] = {
     "linux-x86_64": {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64"},
@@ -292,11 +293,8 @@ def _parsed(text: str) -> Requirement:
 @lru_cache(maxsize=4096)
 def _joined(said: tuple[str, ...], name: str, platform: str, python: str, extra: str) -> str | None:
     """Return the combined range of all requirements on a distribution that apply in an environment, or None."""
-    environment, spans = _environment(platform, python, extra), []
-    for one in said:
-        if not one.startswith(name):
-            continue
-        requirement = _parsed(one)
-        if requirement.name == name and (requirement.marker is None or requirement.marker.evaluate(dict(environment))):
-            spans.append(str(requirement.specifier))
+    environment = dict(_environment(platform, python, extra))
+    asked = (_parsed(one) for one in said if one.startswith(name))
+    asked = (one for one in asked if one.name == name and (one.marker is None or one.marker.evaluate(environment)))
+    spans = [str(one.specifier) for one in asked]
     return ",".join(filter(None, spans)) if spans else None

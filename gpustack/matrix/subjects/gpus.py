@@ -31,6 +31,7 @@ _ORNAMENT = frozenset(
         *("accelerator", "desktop", "lovelace"),
     )
 )
+_SERVERS = re.compile(r"\binstinct\b|\bdata cent(?:er|re) gpu\b", re.IGNORECASE)  # how AMD and Intel name theirs
 _FORM = re.compile(r"sxm\d?|nvl\d+|hbm\d\w?|g?ddr\d\w?|\d{1,2}[abcq]")
 _COUNT = re.compile(r"^(?:gpu )?\d+ ?(?:x |\u00d7 ?|: )")
 _BEFORE = ("rtx ", "gtx ", "gt ", "quadro ", "quadro rtx ", "grid ")
@@ -174,7 +175,7 @@ def capability_of(matrix: Matrix, product: str) -> ComputeCapability | None:
 def class_of(matrix: Matrix, product: str) -> str | None:
     """Return a product's class: datacenter, workstation, consumer, embedded; None if it is not known."""
     found = line_of(matrix, product)
-    return found.kind if found else None
+    return found.kind if found else "datacenter" if _SERVERS.search(product) else None
 
 
 def ambiguity_of(matrix: Matrix, product: str) -> SharedName | None:

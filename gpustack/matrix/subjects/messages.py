@@ -13,6 +13,7 @@ from gpustack.matrix.facts import EACH, schema
 from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.ranges import SPELLED
+from gpustack.matrix.subjects.wording import compiled, expression, words
 from gpustack.model.reading import frozen, key
 from gpustack.model.report import Row
 from gpustack.model.rows import Stated
@@ -29,37 +30,6 @@ TABLES = (
     *("messages_kernel", "messages_hardware", "messages_driver", "messages_library", "messages_framework"),
     *("messages_compiler", "messages_container", "messages_environment", "messages_harmless"),
 )
-
-
-# A look-behind; a space, possibly repeated; a set of characters or a single one, repeated without a limit.
-_PARTS = re.compile(
-    r"(?P<behind>\(\?<[!=][^()]*\))| (?P<space>[?*+]?)"
-    r"|(?P<one>\\.|\[\^?(?:\\.|[^\]\\]){1,200}\]|.)(?P<many>[*+]?)",
-    re.DOTALL,
-)
-# How many consecutive characters a row's expression may match if the row sets no limit: words and numbers, a set of
-# # characters as in a path, anything but some characters.
-MOST_SPACE = MOST_OF_WORD = 40
-MOST_OF_PATH, MOST_OF_LINE = 120, 400
-
-
-def _part(found: re.Match[str]) -> str:
-    if found["behind"]:
-        return found["behind"].replace(" ", r"\s")
-    if found["one"] is None:
-        return f"\\s{{{0 if found['space'] in {'?', '*'} else 1},{MOST_SPACE}}}"
-    if not found["many"]:
-        return found[0]
-    one = found["one"]
-    wide = one.startswith("[^") or one in {".", r"\S"}
-    most = MOST_OF_LINE if wide else MOST_OF_PATH if one.startswith("[") else MOST_OF_WORD
-    return f"{one}{{{int(found['many'] == '+')},{most}}}"
-
-
-@cache  # there are more of them than re caches
-def _compiled(match: str) -> re.Pattern[str]:
-    return re.compile(_PARTS.sub(_part, match), re.IGNORECASE | re.MULTILINE)
-
 
 # A fact that a row names: its component, which copy if there are several, and its path below that.
 NAME = re.compile(r"(?P<component>(?:(?:[\w-]+/)?[\w-]+|\{\w+:id\})(?:\.ko)?)(?:\[(?P<copy>[^\]]*)\])?\.(?P<path>.+)")
@@ -124,32 +94,57 @@ def _texts(values: Mapping[str, object]) -> Mapping[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
+def _forms(text: str | Sequence[str]) -> tuple[str, ...]:
+    return (text,) if isinstance(text, str) else tuple(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
     """One message of a program or of the kernel, or of a person, and what it means.
 
-    It contains a word, in lower case, and the expression extracts its parts. ``values`` are implied by the message,
-    such as the number of an error that it spells out; ``facts`` are what it implies about the machine. ``finding`` is
-    the id of the finding that it usually leads to, None if that depends on everything else.
+    ``text`` is what a program prints, with placeholders, in each of its versions; ``match`` an expression, where no
+    text can say it. It contains a word, in lower case: by default two of its text. ``values`` are implied by the
+    message, such as the number of an error that it spells out; ``facts`` are what it implies about the machine.
+    ``finding`` is the id of the finding that it usually leads to, None if that depends on everything else.
     """
 
     kind: str
-    has: str
-    match: str
     says: str
     source: str
     checked: str
+    has: str = ""
+    match: str = ""
+    text: tuple[str, ...] = field(default=(), metadata=key("text", _forms))
     values: Mapping[str, str] = field(default_factory=dict, metadata=key("values", _texts))
     facts: tuple[Implied, ...] = field(default=(), metadata=key("facts", _implied))
     finding: str | None = None
     also: tuple[str, ...] = ()  # words one of which it may contain instead
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless it has either texts or an expression, and a word to search for."""
+        if bool(self.text) == bool(self.match) or not (self.has or self.text):
+            raise ValueError(f"{self.kind}: a message has a text, or has and match")
+
+    @property
+    def wording(self) -> str:
+        """What its row says about its words."""
+        return self.match or " ".join(self.text)
 
     def compiled(self) -> re.Pattern[str]:
         """Return the expression: case is ignored, a space also matches a wrapped line, and repeats are limited.
 
         A look-behind has a fixed width, so a space in it matches a single whitespace character.
         """
-        return _compiled(self.match)
+        return compiled(self.match or expression(self.text))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What it captures."""
+        return frozenset(name.partition("__")[0] for name in self.compiled().groupindex)
+
+    def captured(self, found: re.Match[str]) -> Mapping[str, str]:
+        """Return what was captured, by name."""
+        return {name.partition("__")[0]: said.strip() for name, said in found.groupdict().items() if said}
 
     @property
     def stated(self) -> bool:
@@ -170,7 +165,11 @@ def rows(matrix: Matrix) -> tuple[Pattern, ...]:
 @cache
 def patterns(matrix: Matrix) -> tuple[Pattern, ...]:
     """Return every known message, in the order of the tables: once for each word that it may contain."""
-    spread = tuple(replace(row, has=word, also=()) for row in rows(matrix) for word in (row.has, *row.also))
+    spread = tuple(
+        replace(row, has=word, also=())
+        for row in rows(matrix)
+        for word in ((row.has, *row.also) if row.has else words(row.text))
+    )
     return (*spread, *_by_name(spread, matrix))
 
 
@@ -185,7 +184,8 @@ def _by_name(spread: Sequence[Pattern], matrix: Matrix) -> Iterator[Pattern]:
             values = {**row.values, "code": str(one.number)} if family.id != "cudnn9" else {}
             for name in _names(one):
                 match = rf"(?<!\w){name}(?!\w)"
-                yield replace(row, has=name.lower(), match=match, values=values, source=one.row.source or row.source)
+                source = one.row.source or row.source
+                yield replace(row, has=name.lower(), text=(), match=match, values=values, source=source)
 
 
 def _names(one: Number) -> Iterator[str]:
@@ -231,9 +231,9 @@ class Meaning(Stated):
     only: str | None = None
     despite: str | None = None
 
-    def fits(self, line: str) -> bool:
-        """Return whether nothing in a line changes its meaning."""
-        other = self.unless and _ignoring_case(self.unless).search(line)
+    def fits(self, sentence: str, line: str) -> bool:
+        """Return whether nothing in a sentence changes its meaning, and its line contains what it needs."""
+        other = self.unless and _ignoring_case(self.unless).search(sentence)
         return not other and (self.only is None or bool(_ignoring_case(self.only).search(line)))
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gpustack.bench.results import Opened
     from gpustack.model.bench import Device
     from gpustack.model.report import Report
-    from gpustack.trace.steps import Asked, Progress
+    from gpustack.trace import Asked, Progress
 
 PROGRAM = Path(__file__).parent / "children" / "traced_model.py"
 PATIENCE = 300.0  # seconds of silence: importing a framework from a slow disk, or a slow compiler

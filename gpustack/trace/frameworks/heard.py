@@ -25,12 +25,11 @@ from gpustack.model.trace import (
     TensorLayer,
     Trace,
 )
-from gpustack.trace import failing, reference
+from gpustack.trace import NAMES, Account, failed, failing, needing, reference, short
 from gpustack.trace.counting import USUAL_LAUNCH, Roof, layers, place, subject, under
 from gpustack.trace.failing import refused, wrong
 from gpustack.trace.frameworks.chain import chain, there, units
 from gpustack.trace.ops import decode
-from gpustack.trace.steps import NAMES, Account, failed, needing, short
 
 if TYPE_CHECKING:
     from gpustack.model.report import Report

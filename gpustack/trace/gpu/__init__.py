@@ -37,7 +37,7 @@ from gpustack.trace.models import build
 
 if TYPE_CHECKING:
     from gpustack.model.trace import Trace
-    from gpustack.trace.steps import Asked, Progress
+    from gpustack.trace import Asked, Progress
 
 PATIENCE = 60.0  # seconds of silence: the float64 reference and a large cuBLASLt from a slow disk take some
 USUAL = "bf16"

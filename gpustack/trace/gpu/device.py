@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from gpustack.bench.child import Desk
     from gpustack.bench.cublaslt import Product
     from gpustack.bench.lab import Lab
+    from gpustack.trace import Telling
     from gpustack.trace.reference import Array
-    from gpustack.trace.steps import Telling
 
 ALIGNED = 256  # like allocations of the device; kernels and libraries rely on it
 WORKSPACE = {9: 32 << 20, 10: 32 << 20, 12: 12 << 20}  # by major capability; as cuBLAS advises

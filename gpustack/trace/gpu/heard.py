@@ -12,11 +12,11 @@ from gpustack.model.bench import Mark, Result
 from gpustack.model.difference import BatchTime, Check, Launching, Overlap
 from gpustack.model.reading import made
 from gpustack.model.trace import Figure, Ground, KernelLaunch, Moment, State, Step, TensorLayer, Trace
+from gpustack.trace import NAMES, Account, failed, short
 from gpustack.trace.counting import USUAL_LAUNCH, cache, place, subject, under
 from gpustack.trace.failing import step_failed as failing
 from gpustack.trace.failing import wrong
 from gpustack.trace.models import build
-from gpustack.trace.steps import NAMES, Account, failed, short
 
 if TYPE_CHECKING:
     from gpustack.bench.listening import Line

@@ -16,14 +16,13 @@ from gpustack.bench.calls import captured
 from gpustack.bench.child import TRIAL, Desk
 from gpustack.bench.timing import WAIT, fitting
 from gpustack.model.trace import CHECKED, LINK, Moment
-from gpustack.trace import failing, reference
+from gpustack.trace import Page, Telling, failing, reference
 from gpustack.trace.frameworks.chain import mapped
 from gpustack.trace.gpu.device import Gate, Products, Run, Runner, Stage, fill, lay, workspace
 from gpustack.trace.gpu.launched import launched
 from gpustack.trace.gpu.plan import FILE, Launch, Multiply
 from gpustack.trace.models import Model, build
 from gpustack.trace.ops import decode
-from gpustack.trace.steps import Page, Telling
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
