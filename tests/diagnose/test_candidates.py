@@ -45,9 +45,9 @@ def test_words_of_the_stack_give_likely_causes_where_nothing_is_proven() -> None
 
 
 def test_where_recorded_machines_speak_for_nothing_the_cause_that_a_message_names_comes_first() -> None:
-    report = reported("pod stuck pending 0/3 nodes are available: 3 Insufficient nvidia.com/gpu")
+    report = reported("mat1 and mat2 shapes cannot be multiplied (8x512 and 1024x1000)")
     weights = [one.weight for one in report.candidates]
-    assert report.candidates[0].id == "container-toolkit-missing"
+    assert report.candidates[0].id == "application-fault"
     assert weights == sorted(weights, reverse=True)
 
 

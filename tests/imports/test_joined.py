@@ -150,7 +150,10 @@ def test_what_shows_no_gpu_at_work_is_not_called_healthy(text: str) -> None:
             "cudnn-missing",
         ),
         (
-            "TensorFlow version: tensorflow-gpu-1.14.0\nCUDA version: 10.1\nK80\ntf.test.is_gpu_available: False",
+            (
+                "TensorFlow version: tensorflow-gpu-1.14.0\nCUDA version: 10.1\nGPU: Tesla K80\n"
+                "tf.test.is_gpu_available returns False"
+            ),
             "tf-cannot-dlopen",
         ),
         ('RTX 4090, slow since the update\nmsg="Dynamic LLM libraries" runners=[cpu cpu_avx]', "cpu-only-build"),
