@@ -1,4 +1,4 @@
-"""States that people describe in words; bare error numbers and names ("nvmlInit returned 18", "cuInit(0) = 802")."""
+"""States that people describe in words, and bare error numbers and names, such as "nvmlInit returned 18"."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ def test_words_of_the_stack_give_likely_causes_where_nothing_is_proven() -> None
 
 
 def test_where_recorded_machines_speak_for_nothing_the_cause_that_a_message_names_comes_first() -> None:
-    report = reported("pod stuck pending 0/3 nodes are available: 3 Insufficient nvidia.com/gpu")
+    report = reported("mat1 and mat2 shapes cannot be multiplied (8x512 and 1024x1000)")
     weights = [one.weight for one in report.candidates]
-    assert report.candidates[0].id == "container-toolkit-missing"
+    assert report.candidates[0].id == "application-fault"
     assert weights == sorted(weights, reverse=True)
 
 
@@ -92,6 +92,10 @@ def test_a_cause_is_possible_only_where_the_system_and_the_maker_allow_it() -> N
     assert not possible("dkms-build-failed", windows)
     assert possible("dkms-build-failed", linux)
     assert not possible("tf-no-native-windows-gpu", linux)
+    assert not possible("tf-no-native-windows-gpu", replace(linux, host=Host(os="Ubuntu 22.04")))
+    old = load_texts({"a": b"Windows 10, TensorFlow 2.2.0"}, MATRIX)
+    new = load_texts({"a": b"Windows 10, TensorFlow 2.15.0"}, MATRIX)
+    assert possible("tf-no-native-windows-gpu", new) > possible("tf-no-native-windows-gpu", old)
     assert possible("wsl-linux-driver-installed", replace(linux, host=replace(linux.host, wsl=True)))
     assert not possible("rocm-gfx-unsupported", machine(seen("gpu", gpu())))
     assert possible("rocm-gfx-unsupported", Facts())

@@ -17,7 +17,7 @@ from gpustack.model.reading import made
 from tests.build import MATRIX
 
 PATTERNS = patterns(MATRIX)
-MOST_EXPRESSIONS = 686
+MOST_EXPRESSIONS = 600
 ROW = {"kind": "x", "has": "x", "match": "x", "says": "x", "source": "x", "checked": "2026-11-22"}
 
 
@@ -118,6 +118,7 @@ PRINTED = {
     "word": "word",
     "name": "6.8.0-50-generic",
     "path": "/usr/lib/x.so.1",
+    "file": "bin/x.py",
     "soname": "libcudnn.so.9",
     "module": "nvidia",
 }

@@ -39,6 +39,7 @@ MOST_OF_CASE = 32  # words that identify a recorded machine
 SHARPNESS = 5.0  # fitted: with more or less, the true cause is more surprising
 FOLDS = 10
 _SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of regular expressions, not words
+_CHOICE = re.compile(r"\{\w*:([^{}|]+\|[^{}]+)\}")  # of words in a text
 SPELT = frozenset("abcdefghijklmnopqrstuvwxyz0123456789 _.+-:=TF")
 # Findings that are not faults of a machine: about gpustack itself, or about what works.
 NO_CAUSES = frozenset(
@@ -90,7 +91,8 @@ def vocabulary(matrix: Matrix) -> Iterator[Document]:
         yield Document(cause=one, seen=tokens(rule.explain(one) or ""), weight=OF_FINDINGS)
     for row in patterns(matrix):
         if row.finding in causes:
-            seen = tokens(row.says) | tokens(_SYNTAX.sub(" ", row.wording)) | {f"message:{row.kind}"}
+            words = _SYNTAX.sub(" ", _CHOICE.sub(r" \1 ", row.wording))
+            seen = tokens(row.says) | tokens(words) | {f"message:{row.kind}"}
             yield from [Document(cause=row.finding, seen=seen, weight=OF_MESSAGES / LEAST_OFTEN)] * LEAST_OFTEN
     for family in FAMILIES:
         for number in numbers(matrix, family):

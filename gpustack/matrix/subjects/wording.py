@@ -55,15 +55,17 @@ KINDS = {
     "token": r"[^\s\x22\x27`]+",  # anything without a space or quotes
     "word": r"[\w-]+",
     "name": r"\w(?:[\w.+~-]{0,118}\w)?",  # of a package, a kernel, a build, a file
+    "file": r"[\w./+@~-]{0,160}\w\.\w{1,12}",  # its name and ending, with or without the path
     "path": r"/(?:[\w./+@=~-]{0,298}\w)?",
     "soname": r"lib[\w+-]+?\.so(?:\.[\d.]{0,18}\d)?",
     "module": r"(?:nvidia[\w-]*|amdgpu|i915|xe)",
 }
-QUOTES = "[\\\\'\"`\u2018\u2019\u201c\u201d]"  # of any style, also escaped or left out
+QUOTES = "'\"`\u2018\u2019\u201c\u201d"
+_QUOTED = rf"[\\{QUOTES}]{{0,2}}"  # of any style, also escaped or left out
 NEAR = 80  # letters that {...} may be between other words
 _SPACED = re.compile(r" ?[:=] | [:=] ?")  # where programs' versions differ in spaces
-_PLACES = re.compile(rf"\{{(\.\.\.|(\w+)(?::([^{{}}]+))?|:([^{{}}]+))\}}|{QUOTES}{{1,2}}")
-_BREAKS = re.compile(rf"\{{(?:\.\.\.|\w*:[^{{}}]+|\w+)\}}|{QUOTES}+|{_SPACED.pattern}")  # no word goes beyond
+_PLACES = re.compile(r"\{(\.\.\.|(\w+)(?::([^{}]+))?|:([^{}]+))\}")
+_BREAKS = re.compile(rf"\{{(?:\.\.\.|\w*:[^{{}}]+|\w+)\}}|[{QUOTES}]+|{_SPACED.pattern}")  # no word goes beyond
 
 
 @cache
@@ -73,8 +75,6 @@ def expression(texts: tuple[str, ...]) -> str:
 
     def place(found: re.Match[str]) -> str:
         whole, name, kind, alone = found.groups()
-        if not whole:
-            return f"{QUOTES}{{0,2}}"
         held = _held(kind or alone) if kind or alone else _some(whole == "...", found.string[found.end() :][:1])
         names.update([name] * bool(name))
         return f"(?P<{name}{f'__{names[name]}' * (names[name] > 1)}>{held})" if name else held
@@ -98,7 +98,7 @@ def _held(kind: str) -> str:
 
 
 def _replaced(text: str, place: Callable[[re.Match[str]], str]) -> str:
-    """Return a text as an expression, its placeholders and quotation marks replaced."""
+    """Return a text as an expression, its placeholders replaced."""
     found, end = [], 0
     for one in _PLACES.finditer(text):
         found += [_escaped(text[end : one.start()]), place(one)]
@@ -107,7 +107,8 @@ def _replaced(text: str, place: Callable[[re.Match[str]], str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _SPACED.sub(lambda one: f" *{one[0].strip()} *", re.escape(text).replace("\\ ", " "))
+    spaced = _SPACED.sub(lambda one: f" *{one[0].strip()} *", re.escape(text).replace("\\ ", " "))
+    return re.sub(rf"[{QUOTES}]{{1,2}}", lambda _: _QUOTED, spaced)
 
 
 def words(texts: Sequence[str]) -> tuple[str, ...]:
