@@ -46,6 +46,7 @@ WORK_WORDS = frozenset(
         *("inference", "tokens", "util", "utilization", "gpu-util"),
     )
 )
+SPOKEN = frozenset({"the", "a", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table of a program has them
 FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
 SURE, SURER = 0.9, 0.995  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
@@ -103,7 +104,7 @@ def _printed(facts: Facts) -> bool:
 def _spoken_of_at_work(facts: Facts) -> bool:
     words = frozenset(facts.words)
     here = words & GPU_WORDS or _present(facts.find("gpu"))
-    return bool(here and words & WORK_WORDS) and len(words) <= FEW_WORDS
+    return bool(here and words & WORK_WORDS and words & SPOKEN) and len(words) <= FEW_WORDS
 
 
 def _told(noted: str, findings: Collection[Finding]) -> bool:
