@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpustack.ask.given import where
 from gpustack.diagnose import driver_packages, fixes, installing
 from gpustack.diagnose.change_sets import FAMILY, place, with_torch
-from gpustack.matrix.subjects import frameworks, torch
+from gpustack.matrix.subjects import frameworks, generated, torch
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import (
     ADDRESS,
@@ -75,9 +75,9 @@ def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[
         return driver(release, facts, matrix) if BRANCH.holds(release.partition(".")[0]) else ()
     if subject.component == "cuda-toolkit":
         return _toolkit(spec.removeprefix("=="), facts)
-    if subject.component not in DISTRIBUTIONS:
+    name = DISTRIBUTIONS.get(subject.component, subject.name)
+    if subject.component not in DISTRIBUTIONS and not generated.has(matrix, name):
         return ()
-    name = DISTRIBUTIONS[subject.component]
     beside = _beside(subject, spec, facts, matrix)
     if beside:
         return beside

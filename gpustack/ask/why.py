@@ -84,6 +84,8 @@ def _on_macos(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
         works = Compatibility.COMPATIBLE if row.works else Compatibility.INCOMPATIBLE
         if there and not row.component:
             text, works = f"{subject.words} has wheels for macOS, which do not use CUDA. {text}", Compatibility.LIMITED
+        elif not row.component and (unknown := _unknown(subject, facts, matrix)):
+            text, works = f"{unknown.text} {text}", Compatibility.UNKNOWN
     reason = Reason(text=text, verdict=works, row=row.row if row else None, source=row.source if row else "")
     return Judged(subject=replace(subject, tag=None), verdict=works, reasons=(reason,), facts=facts)
 
@@ -118,9 +120,7 @@ def _judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
         reasons = tuple(sorted((*reasons, *missing), key=_rank)) if stated else (*reasons, *missing)
         verdict = reasons[0].verdict if stated else verdict
     if twice:
-        said = (
-            f"{subject.words} and {named(twice, facts)} are two releases of the same thing: ask about one or the other."
-        )
+        said = f"{subject.words} and {named(twice, facts)} are two releases of one thing: ask about one or the other."
         verdict, reasons = Compatibility.UNKNOWN, (Reason(text=said, verdict=Compatibility.UNKNOWN), *reasons)
     return Judged(subject=subject, verdict=verdict, reasons=reasons, contracts=held, facts=machine)
 

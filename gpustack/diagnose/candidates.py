@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.machine.events import MESSAGE, heard
-from gpustack.diagnose.machine.values import number, told
+from gpustack.diagnose.machine.values import number, told, version
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
 from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import AT_WORK, Status, Strength
 from gpustack.model.report import Because, Candidate, Confidence, Decide, Health, Severity, Similar
 
@@ -49,7 +50,8 @@ NAMED = re.compile(r"[a-z_][\w-]{0,19}")
 MOST_CODE = 10_000
 # What a cause needs of the machine, by how its id begins: no other can have it.
 VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"}
-ELSEWHERE = ("wsl-", "tf-no-native-windows-")  # causes of Windows
+NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
+ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
 OF_LINUX = (
     *("dkms-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
     "libcuda-so-",
@@ -201,8 +203,12 @@ def _reasons(one: Ranked, seen: Mapping[str, Because | None]) -> Iterator[Becaus
 def possible(cause: str, facts: Facts) -> bool:
     """Return whether a machine like this can have it: its system, and whose GPUs it has, where these are known."""
     host = f"{facts.host.os or ''}".lower()
-    windows, linux = "windows" in host and not facts.host.wsl, bool(facts.host.kernel) or "linux" in host
+    windows = "windows" in host and not facts.host.wsl
+    linux = bool(facts.host.kernel or host) and "windows" not in host and not host.startswith("macos")
+    tensorflow = numbers(version(facts, "tensorflow"))[:2]
     if (windows and cause.startswith(OF_LINUX)) or (linux and not facts.host.wsl and cause.startswith(ELSEWHERE)):
+        return False
+    if cause == NOT_ON_WINDOWS and tensorflow and tensorflow < FIRST_WITHOUT:
         return False
     wanted = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), None)
     makers = {vendor for name, vendor in GPUS.items() if _present(facts.find(name))}

@@ -47,9 +47,11 @@ QUESTIONS = [
     (("cudf-cu12==24.8.1",), {"python": "3.12"}, UNKNOWN, "has only its source archive"),
     # a distribution by its own releases, newest first: those of cuDNN for CUDA 12 end earlier
     (("nvidia-cudnn-cu13>=9.28",), {"python": "3.12"}, WORKS, "cuDNN 9.28.1.4 (cu13)"),
-    (("cudf-cu12==26.10.2",), {"python": "3.10"}, FAILS, "cudf-cu12 26.10.2 needs Python 3.11+"),
+    (("cudf-cu12==26.10.2",), {"python": "3.10"}, FAILS, "cudf-cu12 26.10.2 needs Python 3.11 or newer (with the GIL)"),
     (("openvino==2026.4.1",), {"python": "3.9"}, FAILS, "needs Python 3.10"),
     (("ctranslate2==4.8.5",), {"python": "3.8"}, FAILS, "needs Python 3.9"),
+    # what METADATA requires once more for extras is said once
+    (("jax==0.10.1", "jaxlib==0.10.1"), {}, WORKS, "needs jaxlib <=0.10.1,>=0.10.1; given is"),
     # only source archives: pip compiles them
     (("llama-cpp-python==0.3.1",), {"python": "3.13"}, LIMITED, "llama-cpp-python 0.3.1 needs Python >=3.8"),
     (("llama-cpp-python",), {"python": "3.13", "gpu": "T4"}, LIMITED, "needs Python >=3.8"),
@@ -97,7 +99,7 @@ QUESTIONS = [
     (("torch==2.8.0",), {"python": "3.14t"}, FAILS, "without the GIL"),
     (("torch==2.8.0",), {"python": "3.13t"}, WORKS, ""),
     (("torch==2.14.1",), {"python": "3.13t"}, FAILS, "without the GIL"),
-    (("vllm==0.19.0",), {"python": "3.13t"}, FAILS, "needs Python 3.8+"),
+    (("vllm==0.19.0",), {"python": "3.13t"}, FAILS, "needs Python 3.8 or newer (with the GIL)"),
     (("jax==0.9.0",), {"gpu": "GH200", "python": "3.14t"}, WORKS, ""),
     (("tgi==3.3.7",), {"python": "3.11"}, WORKS, ""),
     (("tensorrt-llm==0.20.0",), {"python": "3.12t"}, UNKNOWN, ""),
@@ -186,6 +188,19 @@ def test_in_place_of_a_distribution_that_was_given_up_the_one_with_its_code_is_o
     first = why(asked, gpu="T4", python="3.10").alternatives[0]
     assert first.subject == f"tensorflow=={asked[-6:-2]}.*"
     assert first.verdict is Compatibility.COMPATIBLE
+
+
+def test_another_release_of_any_distribution_with_a_table_comes_with_its_command() -> None:
+    first = why("numba==0.68.1", python="3.8").alternatives[0]
+    assert first.commands == ("python -m pip install numba==0.58.1",)
+
+
+def test_on_macos_what_the_matrix_does_not_know_is_unknown_and_mlx_works() -> None:
+    assert [why(one, os="macos").verdict.value for one in ("mlx", "lightgbm==4.6.0", "cudnn")] == [
+        WORKS,
+        UNKNOWN,
+        FAILS,
+    ]
 
 
 def test_what_was_meant_names_the_processor() -> None:

@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--record", type=Path, help="where spot keeps its claims, and coverage its counts, for the tests"
     )
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     of_file = FILES.get(given.tables[0]) if given.tables else None
     if of_file:
         if len(given.tables) != len(("bundle", "FILE")):

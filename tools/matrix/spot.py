@@ -41,6 +41,8 @@ GIVEN: Mapping[str, Mapping[str, str]] = {
     "windows": {"os": "windows"},
 }
 LINUX = ("manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{minor}" for minor in range(5, 60)))
+# What a distribution without code of its own is useless without: the same release of the one with its code.
+WITH = {"jax": "jaxlib", "jax-cuda12-pjrt": "jax-cuda12-plugin", "jax-cuda13-pjrt": "jax-cuda13-plugin"}
 BESIDE = frozenset({"torch", "numpy", "triton", "numba", "xformers", "nvidia-ml-py", "ml-dtypes", "keras", "protobuf"})
 OTHERS = ("1.26.4", "2.1.0", "2.2.6", "2.6.0", "2.7.1", "2.8.0", "3.4.0", "0.61.2", "0.0.31")
 
@@ -59,23 +61,26 @@ class Claim:
 def drawn(one: Distribution, index: Index, count: int, seed: int) -> tuple[Claim, ...]:
     """Return claims about random releases of a distribution; METADATA is read as far as the run's limit allows."""
     chance = random.Random(f"{one.name} {seed}")  # noqa: S311 - a sample, no secret
-    found = listing(index.files(one.name), one.since).releases
-    wheels = {version: [file for file in held if file.is_wheel] for version, held in found.items()}
-    there = sorted(version for version, held in wheels.items() if held)
+    wheels, code = _wheels(one.name, one, index), _wheels(WITH.get(one.name, one.name), one, index)
+    there = {version: (wheels[version], code.get(version, ())) for version in sorted(wheels) if wheels[version]}
     rounds = range(count if there else 0)
-    return tuple(dict.fromkeys(claim for _ in rounds for claim in _of(one.name, there, wheels, index, chance)))
+    return tuple(dict.fromkeys(claim for _ in rounds for claim in _of(one.name, there, index, chance)))
+
+
+def _wheels(name: str, one: Distribution, index: Index) -> Mapping[Version, Sequence[Link]]:
+    """Return the wheels of each release that counts."""
+    found = listing(index.files(name), one.since).releases
+    return {version: [file for file in held if file.is_wheel] for version, held in found.items()}
 
 
 def _of(
-    name: str,
-    versions: Sequence[Version],
-    wheels: Mapping[Version, Sequence[Link]],
-    index: Index,
-    chance: random.Random,
+    name: str, files: Mapping[Version, tuple[Sequence[Link], Sequence[Link]]], index: Index, chance: random.Random
 ) -> Iterator[Claim]:
-    version, platform, python = chance.choice(versions), chance.choice(list(GIVEN)), chance.choice(PYTHONS)
+    version, platform, python = chance.choice(list(files)), chance.choice(list(GIVEN)), chance.choice(PYTHONS)
+    wheels, code = files[version]
     asked = f"{name}=={version}"
-    wheel = next((one for one in wheels[version] if _fits(one, platform, python)), None)
+    coded = any(_fits(one, platform, python) for one in code)
+    wheel = next((one for one in wheels if coded and _fits(one, platform, python)), None)
     yield Claim(asked=asked, platform=platform, python=python, beside="", holds=wheel is not None)
     if wheel is None or platform == "windows":
         return

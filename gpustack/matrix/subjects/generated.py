@@ -297,4 +297,4 @@ def _joined(said: tuple[str, ...], name: str, platform: str, python: str, extra:
     asked = (_parsed(one) for one in said if one.startswith(name))
     asked = (one for one in asked if one.name == name and (one.marker is None or one.marker.evaluate(environment)))
     spans = [str(one.specifier) for one in asked]
-    return ",".join(filter(None, spans)) if spans else None
+    return ",".join(dict.fromkeys(filter(None, spans))) if spans else None

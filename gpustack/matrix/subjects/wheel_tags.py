@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,9 @@ class WheelTags(Stated):
     @property
     def words(self) -> str:
         """The Pythons in words."""
-        return self.requires_python.text or "3 or newer" if self.pythons == (EVERY,) else " ".join(self.pythons)
+        if self.pythons == (EVERY,):
+            return self.requires_python.text or "3 or newer"
+        return " ".join(re.sub(r"\+$", " or newer (with the GIL)", one) for one in self.pythons)
 
     def __str__(self) -> str:
         for_ = f" for Python {self.words}" if self.words else ""
