@@ -98,7 +98,7 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
     plain = [one for word in _joined([word.strip("?!,;\"'") for word in words], matrix) for one in _apart(word, matrix)]
     ways = tuple(dict.fromkeys(WAYS[one.lower()] for one in plain if one.lower() in WAYS))
     plain = list(_shown(plain, matrix))
-    plain = [_meant(*around) for around in zip(["", *plain[:-1]], plain, [*plain[1:], ""], strict=True)]
+    plain = [_meant(*around) for around in zip(["", *plain][:-1], plain, [*plain, ""][1:], strict=True)]
     system, machine, left = _ground([one for one in plain if one.lower() not in FILLING | MINE | {*WAYS}])
     found = tuple(_with_builds(tuple(_subjects(left, matrix)), matrix))
     if any(_known(one, matrix) and not _place(one, matrix) and one != "rocm" for one in found):

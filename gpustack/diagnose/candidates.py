@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.machine.events import MESSAGE, heard
-from gpustack.diagnose.machine.values import number, told, version
+from gpustack.diagnose.machine.values import copies, number, told, version
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
 from gpustack.matrix.subjects.messages import patterns
@@ -29,7 +29,15 @@ COMPLAINTS = (
     *("gpu-unused-said", "cuda-available-false", "cuda-fails-said", "no-device", "init-error"),
     *("gpu-complaint", "crash-said"),
 )
-SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory")
+SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory", "gpu-listed")
+LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
+# Words beside a list of GPUs of something that does not work with them.
+FAILURES = frozenset(
+    {
+        *("error", "errors", "failed", "fails", "failure", "fault"),
+        *("crash", "crashes", "segmentation", "aborted", "traceback", "cannot"),
+    }
+)
 # In a few words with these someone speaks of a GPU at work: of what a training comes to, of how much of it is used.
 GPU_WORDS = frozenset({"gpu", "gpus"})
 WORK_WORDS = frozenset(
@@ -74,15 +82,22 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     shown at work in words, nothing that is known of faults being in them, it is.
     """
     complains = heard(facts, *COMPLAINTS) and not heard(facts, AT_WORK)
-    shown = heard(facts, *SHOWN) or _spoken_of_at_work(facts)
+    lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
+    listed = number(told(facts, "nvml"), "code") == 0 or lists
+    shown = listed or heard(facts, *SHOWN) or _spoken_of_at_work(facts)
     if facts.taken or not ((status is Health.HEALTHY and complains) or (status is Health.UNKNOWN and shown)):
         return status
     calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
     if status is Health.HEALTHY:
         return status if calm >= SURER else Health.UNKNOWN
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    works = calm >= SURE or number(told(facts, "nvml"), "code") == 0  # as where nvidia-smi printed its first line
-    return Health.HEALTHY if works and not complains and not heard(facts, *faults) else status
+    return Health.HEALTHY if (listed or calm >= SURE) and not complains and not heard(facts, *faults) else status
+
+
+def _printed(facts: Facts) -> bool:
+    """Return whether a program, not a person, lists a GPU of AMD or Intel."""
+    held = (copy for name in LISTED for copy in copies(facts, name) if copy.status is Status.PRESENT)
+    return any(strength is Strength.PRINTED for copy in held for strength in copy.strengths.values())
 
 
 def _spoken_of_at_work(facts: Facts) -> bool:

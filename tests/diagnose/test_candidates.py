@@ -13,6 +13,7 @@ from gpustack.diagnose.engine import judge
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.imports import load_texts
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index, tokens
+from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import Facts, Host
 from gpustack.model.report import Confidence, Health, Report, Severity
 from gpustack.report import renderer
@@ -57,6 +58,11 @@ def test_a_guess_is_in_no_headline_and_a_share_below_one_percent_is_not_written_
     guess = replace(report, candidates=(replace(report.candidates[0], weight=0.004),))
     assert "nothing is proven, and no cause stands out" in " ".join(renderer("text")(guess).split())
     assert "under 1%" in renderer("markdown")(guess)
+
+
+def test_a_message_that_is_no_longer_known_speaks_for_no_cause() -> None:
+    known = {f"message:{row.kind}" for row in patterns(MATRIX)}
+    assert {name for name in index(MATRIX).features if name.startswith("message:")} <= known
 
 
 def test_nothing_of_the_stack_gives_none() -> None:
