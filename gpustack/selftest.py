@@ -12,7 +12,7 @@ from gpustack import plugins
 from gpustack.collect.catalogue import question
 from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
-from gpustack.collect.workers import Task, ask
+from gpustack.collect.workers import Reply, Task, ask
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.rule import ids
 from gpustack.errors import BrokenError, InputError
@@ -21,7 +21,6 @@ from gpustack.model.matrix_answer import Part, Proof, SelfTest
 from gpustack.snapshots import SCHEMA, take
 
 if TYPE_CHECKING:
-    from gpustack.collect.workers import Reply
     from gpustack.matrix import Matrix
 
 PROOFS = "selftest.json"  # made by tests/proofs.py; a plugin may have one beside its plugin.toml

@@ -8,30 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from gpustack.ask.given import apply, is_given, newest, put, where
+from gpustack.ask.given import Given, apply, is_given, newest, put, where
 from gpustack.ask.ground import not_taken, suited, weighed
 from gpustack.ask.plan import alternatives, as_it_is
 from gpustack.ask.search import Search
-from gpustack.ask.subjects import COMPONENTS, install, parse, resolve
+from gpustack.ask.subjects import COMPONENTS, Subject, install, parse, resolve
 from gpustack.ask.why import judge
 from gpustack.ask.words import understood
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.requirements.python import ON_ARM
 from gpustack.errors import UsageError
-from gpustack.matrix import MEASURED
+from gpustack.matrix import MEASURED, Matrix
 from gpustack.matrix.subjects import generated
 from gpustack.matrix.subjects.torch import LINUX
-from gpustack.model.matrix_answer import Compatibility, MatrixAnswer, MatrixPart, MatrixTables, Reason
+from gpustack.model.matrix_answer import Alternative, Compatibility, MatrixAnswer, MatrixPart, MatrixTables, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpustack.ask.given import Given
-    from gpustack.ask.subjects import Subject
-    from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
-    from gpustack.model.matrix_answer import Alternative
 
     Line = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.ask import commands
 from gpustack.ask.given import made, put
-from gpustack.ask.search import builds_of, may_forward, wanted_cuda
+from gpustack.ask.search import Search, builds_of, may_forward, wanted_cuda
 from gpustack.ask.why import judge
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import containers
@@ -25,7 +25,6 @@ from gpustack.model.report import Kept
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpustack.ask.search import Search
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.versions import DriverRelease

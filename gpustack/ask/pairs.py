@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from gpustack.ask.given import GPUS, given_parts, is_given
-from gpustack.ask.subjects import CPU_BUILDS
+from gpustack.ask.subjects import CPU_BUILDS, Subject
 from gpustack.ask.words import nearest
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import capabilities, gpus, on_windows
@@ -14,18 +14,15 @@ from gpustack.diagnose.machine.values import copies, text
 from gpustack.diagnose.requirements.extensions import PINS
 from gpustack.diagnose.requirements.python import ON_ARM
 from gpustack.matrix.subjects import frameworks, toolkits
-from gpustack.model.facts import PRODUCTS
+from gpustack.model.facts import PRODUCTS, Facts
 from gpustack.model.matrix_answer import Compatibility, Reason
-from gpustack.model.report import Kept
+from gpustack.model.report import Contract, Kept
 from gpustack.model.versions import DriverRelease
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
-    from gpustack.ask.subjects import Subject
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
-    from gpustack.model.report import Contract
 
 NAMES = {
     **PRODUCTS,

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import read, taken
-from gpustack.cli.options import Formats, Origins, Output, Plugins, Tables, Timeout, Verbose
+from gpustack.cli.options import Format, Formats, Origins, Output, Plugins, Tables, Timeout, Verbose
 from gpustack.cli.results import rendered, write
 from gpustack.cli.terminal import systems, words
 
 if TYPE_CHECKING:
     from gpustack.ask.given import Given
-    from gpustack.cli.options import Format
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.matrix_answer import MatrixAnswer, MatrixTables, MatrixUpdate

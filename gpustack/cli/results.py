@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from gpustack.cli import terminal
-from gpustack.cli.options import writable
+from gpustack.cli.options import Format, Shape, Threshold, writable
 from gpustack.cli.terminal import DASH, ORDER
 from gpustack.collect import isolation
 from gpustack.errors import OutputError, UsageError
@@ -20,7 +20,6 @@ from gpustack.report import renderer
 if TYPE_CHECKING:
     import typer
 
-    from gpustack.cli.options import Format, Shape, Threshold
     from gpustack.cli.tracing import Traced
     from gpustack.model.bench import BenchReport
     from gpustack.model.report import Finding, Report

@@ -12,13 +12,12 @@ import typer
 
 from gpustack.cli.examining import read
 from gpustack.cli.options import Origins, Outputs, Pythons, Timeout
-from gpustack.cli.results import INTERRUPTED, places, write
+from gpustack.cli.results import INTERRUPTED, Place, places, write
 from gpustack.cli.terminal import look
 from gpustack.errors import InputError, NothingSeenError, OutputError, UsageError
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
-    from gpustack.cli.results import Place
     from gpustack.model.report import Report
     from gpustack.model.trace import Trace
     from gpustack.trace import Asked, Progress

@@ -13,21 +13,19 @@ from gpustack.diagnose.evidence import cause_of, unseen, weighed
 from gpustack.diagnose.machine import amd, containers, exercised, intel
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.events import MESSAGE, heard
-from gpustack.diagnose.machine.inventory import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
+from gpustack.diagnose.machine.inventory import FRAMEWORKS, Build, any_gpu, builds, gpus, on_bus, ours, starts
 from gpustack.diagnose.machine.values import flag
 from gpustack.diagnose.requirements import versions
 from gpustack.diagnose.requirements.versions import IN_WORDS, draw, in_words
 from gpustack.diagnose.rule import Rule, asked
-from gpustack.model.facts import AT_WORK, OTHER_CHECKS, Layer, Status, Unseen
+from gpustack.model.facts import AT_WORK, OTHER_CHECKS, Facts, Layer, Status, Unseen
 from gpustack.model.report import Confidence, EnvironmentVerdict, Health, Kept, Purpose, Report, Severity, Tool, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.diagnose.requirements.states import Outcome
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
     from gpustack.model.report import Contract, Finding
 
 Said = TypeVar("Said")

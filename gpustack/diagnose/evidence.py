@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import exercised
 from gpustack.diagnose.machine.events import MESSAGE
 from gpustack.diagnose.machine.values import at, everything, flag, text, told
 from gpustack.diagnose.rule import explained_by
 from gpustack.diagnose.rules import NAMED, WRONG_CUDNN, WRONG_LIBRARIES
-from gpustack.model.facts import Status, Strength, Unseen
-from gpustack.model.report import Confidence, Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from gpustack.model.facts import Facts
-    from gpustack.model.report import Because, Finding
-
+from gpustack.model.facts import Facts, Status, Strength, Unseen
+from gpustack.model.report import Because, Confidence, Finding, Severity
 
 STRENGTHS = tuple(Strength)
 LOG = "kernel-log"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import driver_packages, installing
-from gpustack.diagnose.change_sets import change_set
-from gpustack.diagnose.machine.inventory import on_windows
+from gpustack.diagnose.change_sets import ChangeSet, change_set
+from gpustack.diagnose.machine.inventory import Build, on_windows
 from gpustack.diagnose.machine.values import text, told, version
 from gpustack.matrix.subjects import drivers, toolkits, torch
 from gpustack.matrix.subjects.ranges import minor
@@ -29,8 +29,6 @@ from gpustack.model.report import Fix
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpustack.diagnose.change_sets import ChangeSet
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 

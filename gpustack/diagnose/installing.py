@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.change_sets import FAMILY, place, release_for
+from gpustack.diagnose.change_sets import FAMILY, ChangeSet, Place, place, release_for
 from gpustack.diagnose.machine.frameworks import jetpack
 from gpustack.diagnose.machine.inventory import capabilities
 from gpustack.diagnose.machine.values import version
@@ -39,7 +39,6 @@ from gpustack.model.versions import CudaVersion
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from gpustack.diagnose.change_sets import ChangeSet, Place
     from gpustack.matrix import Matrix
     from gpustack.model.command import Word
     from gpustack.model.facts import Facts

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from gpustack.diagnose import environments
 from gpustack.diagnose.requirements.records import by_id, texts
 from gpustack.diagnose.rules import FAMILIES
-from gpustack.model.report import Confidence, Finding, Severity
+from gpustack.model.report import Because, Confidence, Finding, Fix, Row, Severity
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Layer
-    from gpustack.model.report import Because, Fix, Row
 
     Predicate: TypeAlias = Callable[[Facts, Matrix], Iterable[Finding]]
 

@@ -10,13 +10,12 @@ from gpustack.diagnose.environments import whole
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.requirements.versions import draw
 from gpustack.matrix.subjects import terms
-from gpustack.model.facts import Component, Status
+from gpustack.model.facts import Component, Facts, Status
 from gpustack.model.matrix_answer import StackMap
 from gpustack.model.report import Tool
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
 
 NOT_TOLD = "the input does not mention it"
 NOT_ASKED = "it was not asked for"

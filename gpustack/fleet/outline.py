@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack.diagnose import rule
 from gpustack.diagnose.requirements.states import UPTIME
-from gpustack.matrix.facts import Schema
+from gpustack.matrix.facts import Node, Schema
 from gpustack.matrix.subjects import health
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gpustack.matrix import Matrix
-    from gpustack.matrix.facts import Node
 
 UUIDS = tuple(
     re.compile(f"{kind}-[0-9a-fA-F][0-9a-fA-F-]{{7,}}") for kind in ("GPU", "MIG")

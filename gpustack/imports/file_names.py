@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from gpustack.imports import devices, packages
-from gpustack.imports.gathered import HERE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gpustack.imports.gathered import Gathered
+from gpustack.imports.gathered import HERE, Gathered
 
 NOT_HERE = re.compile(
     r"(?:(?<![a-z])(?:needs?|requires?|required|wants?|at least|minimum|min\.|upgrade\w*|update\w*|install(?:ing)?"

@@ -8,17 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects.codes import FAMILIES, numbers
-from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.codes import FAMILIES, Family, Number, numbers
+from gpustack.matrix.subjects.messages import Pattern, patterns
 from gpustack.matrix.subjects.ranges import squash
 from gpustack.model.facts import Message, Strength
-
-if TYPE_CHECKING:
-    from gpustack.matrix.subjects.codes import Family, Number
-    from gpustack.matrix.subjects.messages import Pattern
 
 MOST = 1_000_000  # characters: more is a log, which the kernel and servers write in English
 # "The loader is installed, the driver is not": the second clause omits its verb's complement.

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gpustack import snapshots
 from gpustack.errors import InputError
 from gpustack.imports.messages import ESCAPES
-from gpustack.model.facts import Status, Strength, Unseen
+from gpustack.model.facts import Component, Instance, JsonValue, Status, Strength, Unseen
 from gpustack.snapshots import first
-
-if TYPE_CHECKING:
-    from gpustack.model.facts import Component, Instance, JsonValue
 
 BEGIN = re.compile(r'\{\s*"version"\s*:\s*"1"\s*,\s*"pip_version"')
 PLAIN = re.compile(r"[\w.+!-]{1,80}")

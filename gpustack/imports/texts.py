@@ -25,11 +25,10 @@ from gpustack.imports import (
 from gpustack.imports.deadline import OutOfTime, unread, within
 from gpustack.imports.gathered import Gathered
 from gpustack.matrix.subjects.candidates import index
-from gpustack.model.facts import Unseen
+from gpustack.model.facts import Facts, Unseen
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
 
 LONGEST = 8_000  # characters of a line that are read
 HEAD, TAIL = 6_000, 1_990

@@ -21,8 +21,8 @@ from gpustack.imports import load
 from gpustack.imports.deadline import judged as in_time
 from gpustack.imports.deadline import to_read
 from gpustack.matrix import Matrix
-from gpustack.model.report import Purpose
-from gpustack.policy import find
+from gpustack.model.report import Purpose, Report
+from gpustack.policy import Written, find
 from gpustack.policy import load as load_policy
 from gpustack.policy.checking import Unmeasured, asks_of_each_link, unmeasurable
 from gpustack.policy.checking import check as hold
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport
     from gpustack.model.facts import Facts
     from gpustack.model.policy import CheckReport
-    from gpustack.model.report import Report
-    from gpustack.policy import Written
 
 BENCH_SECONDS, LEAST_SECONDS, REPORT_SECONDS = 12.0, 3.0, 1.0
 DOCTOR_SECONDS = 10.0

@@ -16,17 +16,13 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpustack.errors import InputError, OutputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCHEMAS = {
     "Report": "gpustack.report/1",

@@ -23,7 +23,7 @@ from gpustack.matrix import facts as schema
 from gpustack.matrix.subjects.health import Alike, Count, Duty, Limit, State
 from gpustack.matrix.subjects.known_bad import KnownBad
 from gpustack.matrix.subjects.messages import STATUS, Pattern
-from gpustack.model.facts import JsonValue
+from gpustack.model.facts import Facts, JsonValue
 from gpustack.model.reading import key, made
 from gpustack.model.report import Finding
 from gpustack.model.rows import Stated
@@ -35,7 +35,6 @@ else:
 
 if TYPE_CHECKING:
     from gpustack.matrix.facts import Fact
-    from gpustack.model.facts import Facts
 
 NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
 MOST_BYTES, MOST_NAME = 1_000_000, 30

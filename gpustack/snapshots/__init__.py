@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
 from gpustack.errors import InputError
 from gpustack.model import writing
 from gpustack.model.facts import Component, Facts, JsonValue
 from gpustack.model.reading import frozen, made
 from gpustack.model.writing import measure
-
-if TYPE_CHECKING:
-    from typing import NoReturn
-
 
 SCHEMA = "gpustack.snapshot/1"
 FAMILY = "gpustack."

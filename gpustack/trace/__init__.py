@@ -15,14 +15,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gpustack.bench.results import MALFORMED
 from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, Subject, Trace
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from gpustack.bench.child import Outlet
     from gpustack.bench.listening import Ear, Line
     from gpustack.matrix import Matrix

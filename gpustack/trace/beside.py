@@ -6,15 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gpustack.errors import NothingSeenError
 from gpustack.model.difference import BatchTime, Crossover
 from gpustack.model.trace import State, Trace
-from gpustack.trace import following
-
-if TYPE_CHECKING:
-    from gpustack.trace import Asked, Progress
+from gpustack.trace import Asked, Progress, following
 
 MOST_BATCHES = 5
 STEP = 4  # times more inputs from one batch to the next

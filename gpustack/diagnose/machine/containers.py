@@ -17,13 +17,12 @@ from gpustack.diagnose.machine.inventory import builds, capabilities, driver_rel
 from gpustack.diagnose.machine.values import flag, table, told
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import sh
-from gpustack.model.facts import Unseen
+from gpustack.model.facts import Facts, Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
 
 ASKS = re.compile(
     r"--gpus\b|--nv(?:ccli)?(?![\w-])|--rocm\b"

@@ -14,13 +14,12 @@ from gpustack.diagnose.machine.linking import TORCH, soname_library, symbol_owne
 from gpustack.diagnose.machine.values import because_of, copies, text, texts
 from gpustack.matrix.subjects import serving, training
 from gpustack.matrix.subjects.ranges import is_version
-from gpustack.model.facts import Strength
+from gpustack.model.facts import Facts, Instance, Message, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Instance, Message
     from gpustack.model.report import Because, Row
 
 

@@ -6,13 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.events import heard
-from gpustack.diagnose.machine.inventory import builds, gpus
+from gpustack.diagnose.machine.inventory import Build, Gpu, builds, gpus
 from gpustack.diagnose.machine.values import at, because, copies, flag, table, text, told, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpustack.diagnose.machine.inventory import Build, Gpu
     from gpustack.model.facts import Facts, JsonValue
     from gpustack.model.report import Because
     from gpustack.model.versions import ComputeCapability, CudaVersion

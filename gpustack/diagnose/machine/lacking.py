@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said
-from gpustack.diagnose.machine.inventory import builds, on_windows
+from gpustack.diagnose.machine.inventory import Build, builds, on_windows
 from gpustack.diagnose.machine.linking import soname_library, symbol_owner
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import table, text, texts, told
@@ -19,7 +19,6 @@ from gpustack.model.report import Because, Fix
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.model.facts import Facts, Message
     from gpustack.model.versions import CudaVersion
 

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine.events import grounds
-from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.inventory import Build, builds
 from gpustack.diagnose.machine.lacking import LD_LIBRARY_PATH, blamed, newer_cudnn, off_path, path_grounds
 from gpustack.diagnose.machine.values import because, because_of, copies, items, table, text, texts, told, version
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
-from gpustack.model.facts import once, product
+from gpustack.model.facts import Facts, Instance, JsonValue, once, product
 from gpustack.model.report import Because, Confidence, Fix, Severity
-
-if TYPE_CHECKING:
-    from gpustack.diagnose.machine.inventory import Build
-    from gpustack.model.facts import Facts, Instance, JsonValue
-
 
 UP_TO_MINOR, UP_TO_PATCH = 2, 3
 REINSTALL = "{python} -m pip install --force-reinstall --no-deps {wanted}"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import libraries
 from gpustack.model.versions import CudaVersion
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 TORCH = "torch-abi"
 CAPITALS = re.compile(r"p?(?P<library>nccl|cuda|cu|mlx5dv_|ibv_)(?=[A-Z_]|(?<=_)\w)")

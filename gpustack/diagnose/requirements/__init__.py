@@ -11,17 +11,15 @@ from gpustack.diagnose.machine.values import items, number, text, told
 from gpustack.diagnose.requirements import counts, states
 from gpustack.diagnose.requirements.records import by_id, by_maker
 from gpustack.diagnose.requirements.states import Outcome, cut
-from gpustack.diagnose.requirements.subjects import Machine
+from gpustack.diagnose.requirements.subjects import Machine, Subject
 from gpustack.matrix.subjects import health
-from gpustack.matrix.subjects.codes import xids
+from gpustack.matrix.subjects.codes import Number, xids
 from gpustack.model.report import Because, Confidence, Contract, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpustack.diagnose.requirements.subjects import Subject
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.codes import Number
     from gpustack.model.facts import Facts
 
 SEVERITIES = tuple(Severity)

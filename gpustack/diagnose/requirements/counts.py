@@ -14,7 +14,7 @@ from gpustack.diagnose.machine.processes import withheld
 from gpustack.diagnose.machine.values import at, copies, flag, items, number, text, texts, told
 from gpustack.diagnose.requirements.states import Outcome
 from gpustack.matrix.subjects import health
-from gpustack.model.facts import Status
+from gpustack.model.facts import Facts, Status
 from gpustack.model.report import Severity
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.requirements.subjects import Machine
     from gpustack.matrix.subjects.health import Count
-    from gpustack.model.facts import Facts
 
 STARTS = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]).{0,200}?RmInitAdapter failed", re.IGNORECASE)
 UUID = re.compile(r"GPU-[0-9A-Za-z-]*")

@@ -23,17 +23,14 @@ from gpustack.diagnose.requirements.fits import (
 )
 from gpustack.matrix.subjects import amd_intel, frameworks, ranges, torch
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.facts import product
-from gpustack.model.report import Kept
-from gpustack.model.versions import CudaVersion
+from gpustack.model.facts import Facts, product
+from gpustack.model.report import Contract, Kept, Row
+from gpustack.model.versions import ComputeCapability, CudaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
-    from gpustack.model.report import Contract, Row
-    from gpustack.model.versions import ComputeCapability
 
 
 LIBRARIES = (

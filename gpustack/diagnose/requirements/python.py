@@ -11,7 +11,7 @@ from gpustack.diagnose.machine.values import copies, flag, number, text
 from gpustack.diagnose.requirements.fits import Fit, asked, edge, release
 from gpustack.matrix.subjects import frameworks, generated, ranges, serving, torch, training, wheel_tags
 from gpustack.matrix.subjects.ranges import minor, numbers
-from gpustack.model.report import Kept
+from gpustack.model.report import Contract, Kept, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.wheel_tags import WheelTags
     from gpustack.model.facts import Facts, Instance
-    from gpustack.model.report import Contract, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from gpustack.diagnose import rules
 from gpustack.errors import BrokenError
@@ -14,9 +15,6 @@ from gpustack.model.command import GPU, PCI, Command, either
 from gpustack.model.facts import Layer  # noqa: TC001 - the table is read by it
 from gpustack.model.reading import made
 from gpustack.model.report import Confidence, Decide, Fix, Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Kind = TypeVar("Kind")
 TABLE = "findings"

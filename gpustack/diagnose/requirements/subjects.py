@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.inventory import PASSED_ON, from_text, gpus, ours, unasked
 from gpustack.diagnose.machine.values import HERE, at, copies, everything, flag, items, number, table, text, texts, told
 from gpustack.matrix.subjects import gpus as products
-from gpustack.model.facts import Status
+from gpustack.model.facts import Component, Facts, JsonValue, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Component, Facts, JsonValue
 
 DRIVER = ("nvml", "gpu", "nvlink", "libcuda")  # components whose probes ask NVML or CUDA
 MAKERS = ("gpu", "amd-gpu", "intel-gpu")  # the GPUs of each maker

@@ -31,14 +31,13 @@ from gpustack.diagnose.requirements.fits import GIVEN
 from gpustack.diagnose.requirements.records import Pair, pairs
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import NAME, Command, sh, step
-from gpustack.model.facts import product
+from gpustack.model.facts import Component, Facts, Instance, product
 from gpustack.model.report import Because, Confidence, Contract, Finding, Fix, Kept, Purpose, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Component, Facts, Instance
 
 ROOMS = (
     host.kernel_draw,

@@ -13,14 +13,13 @@ from gpustack.diagnose.machine.processes import refused
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, number, table, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import NAME, PATH, sh, step
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, JsonValue, Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, JsonValue
 
 
 @rule("gpu-passed-through", Layer.HARDWARE, "pci-display", Severity.INFO)

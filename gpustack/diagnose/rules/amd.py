@@ -27,7 +27,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import amd_intel
 from gpustack.matrix.subjects.ranges import is_version, numbers
 from gpustack.model.command import DOTTED, sh
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Instance, Layer, Message
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.amd_intel import TorchRocmBuild
-    from gpustack.model.facts import Facts, Instance, Message
 
 
 DRIVERS = frozenset({"amdgpu", "radeon"})

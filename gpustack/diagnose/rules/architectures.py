@@ -19,7 +19,7 @@ from gpustack.diagnose.machine.frameworks import (
     torch,
     torch_version,
 )
-from gpustack.diagnose.machine.inventory import builds, capabilities, driver_cuda, from_text, gpus
+from gpustack.diagnose.machine.inventory import Build, builds, capabilities, driver_cuda, from_text, gpus
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, items, number, table, text, told, version
 from gpustack.diagnose.requirements.fits import arch_fit, by_ptx, ptx_too_new
@@ -27,19 +27,15 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks, serving
 from gpustack.matrix.subjects import torch as wheels
 from gpustack.model.command import ARCH, GPU, NUMBER, PYTHON, Command, either, sh
-from gpustack.model.facts import Layer
-from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.model.versions import ComputeCapability
+from gpustack.model.facts import Facts, Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.versions import ComputeCapability, CudaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
-    from gpustack.model.report import Because
     from gpustack.model.rows import Architecture
-    from gpustack.model.versions import CudaVersion
 
 
 NAMED = (

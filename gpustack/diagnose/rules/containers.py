@@ -15,7 +15,7 @@ from gpustack.diagnose.machine.values import because, because_of, flag, items, n
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
 from gpustack.model.command import ADDRESS, NAME, sh, step
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
 
 
 @rule(

@@ -48,7 +48,7 @@ from gpustack.diagnose.rules import WRONG_CUDNN, WRONG_LIBRARIES
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import Command, requirement, sh
-from gpustack.model.facts import Component, Layer, Status, once, product
+from gpustack.model.facts import Component, Facts, Instance, JsonValue, Layer, Status, once, product
 from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.known_bad import KnownBad
-    from gpustack.model.facts import Facts, Instance, JsonValue
 
 
 WORDS = {

@@ -20,22 +20,19 @@ from gpustack.diagnose.machine.frameworks import (
     torch_version,
 )
 from gpustack.diagnose.machine.intel import discrete
-from gpustack.diagnose.machine.inventory import builds, from_text, gpus, nvidia_here, on_bus, on_windows, starts
+from gpustack.diagnose.machine.inventory import Build, builds, from_text, gpus, nvidia_here, on_bus, on_windows, starts
 from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.toolchain import called
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.wheels import INSTALLED, NIX, PADDLE, paddle, wheel_for_driver, with_gpu_code
-from gpustack.model.facts import Layer, Strength, product
-from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.model.facts import Facts, Layer, Message, Strength, product
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Message
-    from gpustack.model.report import Because
 
 
 TF_GPU = ("tensorflow-gpu", "tensorflow-rocm", "tensorflow-directml", "tensorflow-directml-plugin")

@@ -13,19 +13,17 @@ from gpustack.diagnose.machine.inventory import builds, driver_release, from_tex
 from gpustack.diagnose.machine.naming import architecture, branch_of, is_open, machine, more, release, works
 from gpustack.diagnose.machine.values import because, copies, flag, items, number, status, text, told, version
 from gpustack.diagnose.requirements.fits import driver_fit
-from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rule import Rule, rule
 from gpustack.diagnose.rules import MODULE_STAYS_OUT, NO_GPU_FOR_NVML
 from gpustack.model.command import sh
-from gpustack.model.facts import Layer, Status
+from gpustack.model.facts import Facts, Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Kept
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.diagnose.rule import Rule
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
 
 
 NODE = "/dev/nvidia-uvm"

@@ -37,21 +37,19 @@ from gpustack.diagnose.machine.linking import cuda_majors, soname_library
 from gpustack.diagnose.machine.packages import missing
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import text, version
-from gpustack.diagnose.machine.wheels import ASK, fix, other_cuda, shows, torches
+from gpustack.diagnose.machine.wheels import ASK, OtherCuda, fix, other_cuda, shows, torches
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges, training
 from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, NUMBER, either, requirement, sh, step
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Layer, Message
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.diagnose.machine.wheels import OtherCuda
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.training import BitsandbytesRelease
-    from gpustack.model.facts import Facts, Message
 
 
 OWN_CUDA = re.compile(r"\+(?:[\w.]{0,20}[._])?cu(?:da)?(?P<major>1\d)")

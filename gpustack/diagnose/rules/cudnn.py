@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes
 from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.events import because_said, grounds, heard, holding
-from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.inventory import Build, builds
 from gpustack.diagnose.machine.lacking import (
     LD_LIBRARY_PATH,
     OWN,
@@ -19,24 +19,21 @@ from gpustack.diagnose.machine.lacking import (
     place,
 )
 from gpustack.diagnose.machine.libraries import CUDNN as LIBRARY
-from gpustack.diagnose.machine.libraries import clashes, evidence, used
+from gpustack.diagnose.machine.libraries import Used, clashes, evidence, used
 from gpustack.diagnose.machine.packages import CUDNN, cuda_here, cudnn_here, majors, missing
 from gpustack.diagnose.machine.values import because_of, copies, flag, items, table, text, texts, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import WRONG_CUDNN
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Instance, JsonValue, Layer, Message
 from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.diagnose.machine.lacking import Lacking
-    from gpustack.diagnose.machine.libraries import Used
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Instance, JsonValue, Message
 
 
 @rule("cudnn-too-old", Layer.LIBRARY, "cudnn", explained_by=("wheel-files-overwritten",))

@@ -22,7 +22,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import NO_CUDA, NO_GPU_FOR_NVML
 from gpustack.diagnose.rules.cuda_start import of_compat
 from gpustack.model.command import BRANCH, Command, sh
-from gpustack.model.facts import Layer, Status
+from gpustack.model.facts import Facts, Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import DriverRelease
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
 
 
 SHUT_DOWN = (sh("wsl.exe --shutdown"),)

@@ -25,9 +25,9 @@ from gpustack.diagnose.rule import rule
 from gpustack.diagnose.wheels import wheel_for_driver
 from gpustack.matrix.subjects import frameworks, toolkits
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import PYTHON, requirement, sh
-from gpustack.model.facts import Layer
-from gpustack.model.report import Confidence, Finding, Fix, Kept, Severity
+from gpustack.model.command import PYTHON, Command, requirement, sh
+from gpustack.model.facts import Facts, Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Kept, Row, Severity
 from gpustack.model.versions import CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
-    from gpustack.model.command import Command
-    from gpustack.model.facts import Facts
-    from gpustack.model.report import Because, Row
 
 
 # Nothing but too old a driver makes programs say this; the others are also said where no driver is found at all.

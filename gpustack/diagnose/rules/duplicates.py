@@ -10,23 +10,20 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.frameworks import because_package, installed
-from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.inventory import Build, builds
 from gpustack.diagnose.machine.linking import symbol_owner
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, copies, table, text, told
-from gpustack.diagnose.machine.wheels import overwritten
+from gpustack.diagnose.machine.wheels import Overwritten, overwritten
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import DISTRIBUTION, PYTHON, SOME_PYTHON, Word, sh
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from gpustack.diagnose.machine.inventory import Build
-    from gpustack.diagnose.machine.wheels import Overwritten
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
 
 
 PROVIDERS = ("torch", "pytorch", "pytorch-nightly", "torch-nightly", "pytorch-cpu")  # each brings the package torch

@@ -14,7 +14,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import torch as rows
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers, within
 from gpustack.model.command import BUILD_TAG, VERSION, sh
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Layer, Message
 from gpustack.model.report import Confidence, Finding, Severity
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gpustack.diagnose.machine.extensions import Unfitting
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.torch import Companions
-    from gpustack.model.facts import Facts, Message
 
 
 VISION = ("torchvision-nms", "torchvision-cpu", "torchvision-circular", "torchvision-load", "torchvision-cuda-mismatch")

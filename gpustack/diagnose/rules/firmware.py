@@ -34,14 +34,13 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import gpus as products
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import GPU, NAME, PCI, sh
-from gpustack.model.facts import Layer, Status
+from gpustack.model.facts import Facts, Layer, Message, Status
 from gpustack.model.report import Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Message
 
 
 TIMEOUT, ERROR = 119, 120

@@ -17,7 +17,7 @@ from gpustack.diagnose.requirements.records import Feature, features
 from gpustack.diagnose.rule import Rule, rule
 from gpustack.diagnose.rules import NAMED, NO_CUDA, WRONG_LIBRARIES
 from gpustack.model.command import NOTHING, PYTHON, Command, sh
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, JsonValue, Layer, Message
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.model.versions import ComputeCapability
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, JsonValue, Message
 
 
 BY_ITSELF = re.compile(

@@ -9,24 +9,21 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.events import asked_for, faults, grounds, heard, said, value
-from gpustack.diagnose.machine.inventory import driver_release, from_text, gpus, listed, starts, user_release
+from gpustack.diagnose.machine.inventory import Gpu, driver_release, from_text, gpus, listed, starts, user_release
 from gpustack.diagnose.machine.naming import machine, more, works
 from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, told, version
 from gpustack.diagnose.requirements.versions import IN_WORDS, WELL
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
 from gpustack.model.command import BRANCH, GPU, REBOOT, Command, sh, step
-from gpustack.model.facts import AT_WORK, Layer, Status
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.facts import AT_WORK, Facts, Layer, Message, Status
+from gpustack.model.report import Because, Confidence, Finding, Fix, Row, Severity
 from gpustack.model.versions import DriverRelease
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpustack.diagnose.machine.inventory import Gpu
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Message
-    from gpustack.model.report import Row
 
 
 LOST, FELL_OFF = 15, 79

@@ -14,14 +14,13 @@ from gpustack.diagnose.requirements.records import by_id
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
 from gpustack.model.command import GPU, sh, step
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Layer, Message
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Message
 
 
 WIDTHS = frozenset({1, 2, 4, 8, 12, 16, 32})  # what is not among these is made up, as in some virtual machines

@@ -23,19 +23,16 @@ from gpustack.diagnose.machine.inventory import (
 )
 from gpustack.diagnose.machine.naming import architecture, cards, device, is_open, machine, more, works
 from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, texts, told
-from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rule import Rule, rule
 from gpustack.diagnose.rules import MODULE_STAYS_OUT
 from gpustack.model.command import MODULE, sh
-from gpustack.model.facts import Layer, Status
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.facts import Facts, Instance, Layer, Status
+from gpustack.model.report import Because, Confidence, Finding, Fix, Row, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.diagnose.rule import Rule
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Instance
-    from gpustack.model.report import Row
 
 
 # NVIDIA's module was refused before it could ask for the GPU: the other driver is there for that.

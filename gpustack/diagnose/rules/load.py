@@ -13,7 +13,7 @@ from gpustack.diagnose.machine.naming import machine, more, whole
 from gpustack.diagnose.machine.values import at, because_of, flag, items, number, table, text
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import GPU, PCI, PID, Command, sh, step
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Instance, JsonValue, Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.machine.amd import AmdGpu
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Instance, JsonValue
 
 
 WIDTHS = frozenset({1, 2, 4, 8, 12, 16})

@@ -18,15 +18,15 @@ from gpustack.diagnose.machine.lacking import (
     path_grounds,
     place,
 )
-from gpustack.diagnose.machine.libraries import NCCL, OF_CUDA, clashes, found_by
+from gpustack.diagnose.machine.libraries import NCCL, OF_CUDA, Clash, clashes, found_by
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, number, table, text, texts, told, version
 from gpustack.diagnose.machine.wheels import overwritten
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import DISTRIBUTION, SOME_PYTHON, requirement, sh
-from gpustack.model.facts import Layer
-from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.model.facts import Facts, Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.diagnose.machine.lacking import Lacking
-    from gpustack.diagnose.machine.libraries import Clash
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
-    from gpustack.model.report import Because
 
 
 STUB = 34

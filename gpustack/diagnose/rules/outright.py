@@ -9,14 +9,13 @@ from gpustack.diagnose.fixes import manager
 from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import sh, step
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Confidence, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
 
 ABSENT, BUILDING = "python-module-absent", ("package-build", "package-build-hint")
 FRAMEWORKS = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "jaxlib": "JAX", "cupy": "CuPy"}

@@ -11,13 +11,13 @@ from gpustack.diagnose.installing import pinned
 from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.extensions import SERVING
 from gpustack.diagnose.machine.frameworks import because_package, installed, platform
-from gpustack.diagnose.machine.inventory import builds, from_text
+from gpustack.diagnose.machine.inventory import Build, builds, from_text
 from gpustack.diagnose.machine.values import because_of, copies, number, table, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import generated, ranges
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import DISTRIBUTION, PYTHON, SOME_PYTHON, Command, Word, either, requirement, sh
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Instance, Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Instance
 
 
 # Of these pairs rules of their own speak: torch-torchvision-mismatch, jax-plugin-mismatch.

@@ -20,14 +20,13 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
 from gpustack.model.command import ADDRESS, BUILD_TAG, DOTTED, SYMBOL, Command, requirement, sh, step
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Layer, Message
 from gpustack.model.report import Because, Confidence, Finding, Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Message
 
 
 GLIBC_SAYS, TOLD, GLIBC_WHEEL = "glibc-too-old", "glibc-told", "wheel-not-supported"

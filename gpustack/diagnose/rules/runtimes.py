@@ -12,14 +12,13 @@ from gpustack.diagnose.machine.inventory import nvidia_here, on_bus
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, status, table, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import PATH, VARIABLE, Command, sh, step
-from gpustack.model.facts import Layer, Status, product
+from gpustack.model.facts import Facts, JsonValue, Layer, Status, product
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, JsonValue
 
 
 LEVEL_ZERO_LIBRARY, LOADER = "libze_intel_gpu.so.1", "libze_loader.so.1"

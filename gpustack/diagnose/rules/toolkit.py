@@ -12,23 +12,20 @@ from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.frameworks import platform, torch
 from gpustack.diagnose.machine.inventory import nvidia_here, on_windows
 from gpustack.diagnose.machine.packages import plain_version
-from gpustack.diagnose.machine.toolchain import gpu_name, parsed, refused, toolchain_toolkits, used
+from gpustack.diagnose.machine.toolchain import Target, gpu_name, parsed, refused, toolchain_toolkits, used
 from gpustack.diagnose.machine.values import because, status, version
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
 from gpustack.matrix.subjects import torch as torch_rows
 from gpustack.matrix.subjects.ranges import is_version, numbers
 from gpustack.model.command import ARCH, DOTTED, NOTHING, PATH, SOME_PYTHON, Command, either, sh, step
-from gpustack.model.facts import Layer, Status
-from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.model.facts import Facts, Layer, Status
+from gpustack.model.report import Confidence, Finding, Fix, Row, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.diagnose.machine.toolchain import Target
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
-    from gpustack.model.report import Row
     from gpustack.model.versions import CudaVersion
 
 

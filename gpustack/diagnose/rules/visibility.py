@@ -14,14 +14,13 @@ from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.values import at, because, because_of, flag, items, number, table, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import GPU, NOTHING, VARIABLE, sh, step
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
 
 SEVERAL = 2
 MIG_NONE = "mig-no-instance"

@@ -16,14 +16,13 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks
 from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model.command import PATH, sh, step
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
 
 FOLDER, WSL_LIBCUDA = "/usr/lib/wsl/lib", "libcuda.so"
 # Folders of a library path that hold a libcuda of Linux, where there is one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.matrix.facts import EACH, schema
 from gpustack.matrix.subjects import rows_of
-from gpustack.matrix.subjects.codes import FAMILIES, numbers
+from gpustack.matrix.subjects.codes import FAMILIES, Number, numbers
 from gpustack.matrix.subjects.ranges import SPELLED
 from gpustack.matrix.subjects.wording import compiled, expression, words
 from gpustack.model.reading import frozen, key
@@ -19,10 +19,7 @@ from gpustack.model.report import Row
 from gpustack.model.rows import Stated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.codes import Number
     from gpustack.model.facts import JsonValue
 
 NVML = "NVML_ERROR_"

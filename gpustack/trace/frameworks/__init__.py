@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +29,6 @@ from gpustack.trace.models import Model, build
 from gpustack.trace.ops import kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gpustack.bench.ceilings import Ceiling
     from gpustack.bench.results import Opened
     from gpustack.model.bench import Device

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ from gpustack.trace.models import Model, Role
 from gpustack.trace.ops import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from contextlib import ExitStack
 
     import numpy as np
