@@ -215,12 +215,12 @@ def test_endless_brackets_and_numbers_are_refused_or_read(text: str) -> None:
     sound(text.encode())
 
 
-PIECES = ("a", " ", "\n", "NVRM: Xid (PCI:0000:06:00): 79, GPU has fallen off the bus.\n", "GPU ", "\x1b[31m")
+LINES = ("a", " ", "\n", "NVRM: Xid (PCI:0000:06:00): 79, GPU has fallen off the bus.\n", "GPU ", "\x1b[31m")
 
 
 @wide
 @pytest.mark.slow
-@pytest.mark.parametrize("piece", PIECES if WIDE else PIECES[::3])
+@pytest.mark.parametrize("piece", LINES if WIDE else LINES[::3])
 def test_fifty_megabytes_are_read_in_seconds(piece: str) -> None:
     """Of two pieces in CI, of all with ``GPUSTACK_WIDE=1``."""
     sound((piece * (49_000_000 // len(piece)) + "x").encode())
