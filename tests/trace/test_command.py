@@ -23,7 +23,7 @@ from tests import warm
 from tools import cases
 
 if TYPE_CHECKING:
-    from gpustack.trace.steps import Asked
+    from gpustack.trace.__init__ import Asked
 
 pytest.importorskip("numpy")
 
