@@ -23,7 +23,7 @@ from tests import warm
 from tools import cases
 
 if TYPE_CHECKING:
-    from gpustack.trace.__init__ import Asked
+    from gpustack.trace import Asked
 
 pytest.importorskip("numpy")
 
