@@ -45,9 +45,3 @@ def test_both_run_the_model_and_the_crossing_is_reported(environ: dict[str, str]
     assert trace["crossover"]["says"]
     assert any("at batch 1 the GPU takes" in why for why in trace["crossover"]["why"])
     assert trace["processor"]["threads"] >= 1
-
-
-def test_the_gpu_alone_is_not_compared_with_the_processor(environ: dict[str, str]) -> None:
-    code, trace = run(environ)
-    assert (code, trace["ground"]) == (0, "gpu")
-    assert (trace["crossover"], trace["cpu_layers"], trace["batches"]) == (None, [], [])

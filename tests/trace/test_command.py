@@ -8,15 +8,22 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack import cli
+from gpustack.cli import tracing
+from gpustack.errors import NothingSeenError
 from gpustack.explain import explain
 from gpustack.matrix import Matrix
 from gpustack.model.matrix_answer import Kind
 from gpustack.report.trace_words import TERMS
 from tests import warm
 from tools import cases
+
+if TYPE_CHECKING:
+    from gpustack.trace import Asked
 
 pytest.importorskip("numpy")
 
@@ -179,3 +186,18 @@ def test_every_word_that_a_trace_shows_is_explained(term: str) -> None:
     (meant, *_) = explain([term], Matrix()).meanings
     assert meant.kind is Kind.TERM
     assert any("gpustack trace" in command for command in meant.see)
+
+
+def test_the_gpu_alone_is_not_compared_with_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Asked] = []
+
+    def seen(one: Asked, _progress: object) -> None:
+        asked.append(one)
+        raise NothingSeenError("no GPU here")
+
+    monkeypatch.setattr(tracing, "_on_gpu", seen)
+    monkeypatch.setattr(tracing, "_beside", lambda *_: pytest.fail("it was compared"))
+    monkeypatch.setattr(sys, "argv", ["gpustack", "trace"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert [one.batches for one in asked] == [()]

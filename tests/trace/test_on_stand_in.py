@@ -89,6 +89,7 @@ def figure(step: Step, name: str) -> float:
 def test_all_seven_steps_are_done_and_the_answer_is_right(whole: Trace) -> None:
     assert [step.status for step in whole.steps] == [State.DONE] * 7, whole.steps
     assert (whole.ground, whole.findings, whole.interrupted) == (Ground.GPU, (), None)
+    assert (whole.crossover, whole.cpu_layers) == (None, ()), "compared with the processor only where that is asked for"
     assert [check.what for check in whole.checks] == ["output", "output, overlapped"]
     assert all(check.passed and check.rows == 64 for check in whole.checks)
     assert whole.device
