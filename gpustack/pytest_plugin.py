@@ -8,16 +8,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
 
 SECONDS = 30
 MARK = (

@@ -59,6 +59,7 @@ WHOLE = (
     "tests/fleet/test_judge.py::test_twins_have_one_verdict",
     "tests/fleet/test_pairs.py::test_ten_thousand",
     "tests/matrix/test_generated_tables.py",
+    "tests/matrix/test_shipped_tables.py",
     "tests/test_replacements.py",
     "tests/test_security_page.py",
     "tests/trace/test_following.py::test_the_steps_are_the_wall_time",
@@ -117,7 +118,9 @@ _tracers: list[tuple[Any, Any]] = []  # coverage's own, of this thread and of ne
 COUNTED = pytest.StashKey[bool]()
 
 
-def each(names: str | tuple[str, ...], rows: Iterable[Any], ids: Callable[[Any], object] | None = None) -> Any:  # noqa: ANN401 - a decorator of any test
+def each(
+    names: str | tuple[str, ...], rows: Iterable[Any], ids: Callable[[Any], object] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run a test on each of these rows as one test, which names every row that fails and counts the first.
 
     It takes the place of ``parametrize`` where thousands of rows take milliseconds each: to collect, hand out and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,11 @@ from gpustack.diagnose.machine.values import copies
 from gpustack.diagnose.requirements.fits import asked
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import amd_intel, drivers, gpus, toolkits
-from gpustack.model.facts import Component, Environment, Facts, Host, Instance, Layer, Status
+from gpustack.model.facts import Component, Environment, Facts, Host, Instance, JsonValue, Layer, Status
 from gpustack.model.versions import ComputeCapability, DriverRelease
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import JsonValue
 
 SOURCE = "the question"
 LAYERS = {

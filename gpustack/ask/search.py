@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpustack.ask.why import PSEUDO, judge
+from gpustack.ask.why import PSEUDO, Judged, judge
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import capabilities
 from gpustack.diagnose.machine.values import copies, text, told
@@ -16,7 +16,6 @@ from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
     from gpustack.ask.subjects import Subject
-    from gpustack.ask.why import Judged
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 

@@ -120,7 +120,7 @@ def _judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
         reasons = tuple(sorted((*reasons, *missing), key=_rank)) if stated else (*reasons, *missing)
         verdict = reasons[0].verdict if stated else verdict
     if twice:
-        said = f"{subject.words} and {named(twice, facts)} are two releases of the same thing: ask about one of them."
+        said = f"{subject.words} and {named(twice, facts)} are two releases of one thing: ask about one or the other."
         verdict, reasons = Compatibility.UNKNOWN, (Reason(text=said, verdict=Compatibility.UNKNOWN), *reasons)
     return Judged(subject=subject, verdict=verdict, reasons=reasons, contracts=held, facts=machine)
 

@@ -16,7 +16,7 @@ import ctypes
 import math
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count, cycle
@@ -27,8 +27,6 @@ from gpustack.bench import suite
 from gpustack.bench.timing import Timer, Train, fitting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from gpustack.bench.card import Argument, Card, Memory
     from gpustack.bench.child import Desk
     from gpustack.bench.lab import Job, Lab, Load

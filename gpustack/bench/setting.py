@@ -10,7 +10,7 @@ import ctypes
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -20,8 +20,6 @@ from gpustack.bench import numa
 from gpustack.collect import targets
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from gpustack.bench.card import Card, Memory
     from gpustack.bench.exchange import Everybody, Gathering, Pair
     from gpustack.bench.routes import Site

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
@@ -18,9 +19,6 @@ from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
 from gpustack.cli.terminal import PROGRAM, called, helped, meant
 from gpustack.errors import GpustackError, OutputError
 from gpustack.interrupting import heard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 BROKEN = 3
 COMPLETE = "_GPUSTACK_COMPLETE"  # set by the shell that requests completions

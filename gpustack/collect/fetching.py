@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import (
@@ -23,7 +23,6 @@ from gpustack.errors import InputError, NothingSeenError, UsageError
 
 if TYPE_CHECKING:
     from http.client import HTTPMessage
-    from typing import IO
     from urllib.request import Request
 
 SCHEME = "https://"

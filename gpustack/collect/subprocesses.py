@@ -6,15 +6,11 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpustack.collect.isolation import absolute
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 MOMENT = 0.05
 

@@ -7,9 +7,9 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpustack import assets
 from gpustack.collect import isolation
@@ -19,10 +19,6 @@ from gpustack.collect.subprocesses import Door, ended
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
 from gpustack.model.facts import Component, Environment, Instance, Unseen
-
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
 
 MOST = 64
 OURS = (sys.executable, "-I", "-S", str(assets.RUNNER))  # runs the probes in our own Python, which starts bare

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from gpustack import __version__
 from gpustack.model.difference import Changed, Difference, Side, Told, Turn
 from gpustack.model.facts import Component, Instance, JsonValue, Layer, Status
 from gpustack.model.report import Finding, Report, Severity, Tool
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LAYERS = tuple(Layer)
 SEVERITIES = tuple(Severity)

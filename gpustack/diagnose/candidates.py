@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.machine.events import MESSAGE, heard
-from gpustack.diagnose.machine.values import number, told
+from gpustack.diagnose.machine.values import copies, number, told, version
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
 from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import AT_WORK, Status, Strength
 from gpustack.model.report import Because, Candidate, Confidence, Decide, Health, Severity, Similar
 
@@ -28,7 +29,15 @@ COMPLAINTS = (
     *("gpu-unused-said", "cuda-available-false", "cuda-fails-said", "no-device", "init-error"),
     *("gpu-complaint", "crash-said"),
 )
-SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory")
+SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory", "gpu-listed")
+LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
+# Words beside a list of GPUs of something that does not work with them.
+FAILURES = frozenset(
+    {
+        *("error", "errors", "failed", "fails", "failure", "fault"),
+        *("crash", "crashes", "segmentation", "aborted", "traceback", "cannot"),
+    }
+)
 # In a few words with these someone speaks of a GPU at work: of what a training comes to, of how much of it is used.
 GPU_WORDS = frozenset({"gpu", "gpus"})
 WORK_WORDS = frozenset(
@@ -49,7 +58,8 @@ NAMED = re.compile(r"[a-z_][\w-]{0,19}")
 MOST_CODE = 10_000
 # What a cause needs of the machine, by how its id begins: no other can have it.
 VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"}
-ELSEWHERE = ("wsl-", "tf-no-native-windows-")  # causes of Windows
+NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
+ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
 OF_LINUX = (
     *("dkms-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
     "libcuda-so-",
@@ -72,15 +82,22 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     shown at work in words, nothing that is known of faults being in them, it is.
     """
     complains = heard(facts, *COMPLAINTS) and not heard(facts, AT_WORK)
-    shown = heard(facts, *SHOWN) or _spoken_of_at_work(facts)
+    lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
+    listed = number(told(facts, "nvml"), "code") == 0 or lists
+    shown = listed or heard(facts, *SHOWN) or _spoken_of_at_work(facts)
     if facts.taken or not ((status is Health.HEALTHY and complains) or (status is Health.UNKNOWN and shown)):
         return status
     calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
     if status is Health.HEALTHY:
         return status if calm >= SURER else Health.UNKNOWN
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    works = calm >= SURE or number(told(facts, "nvml"), "code") == 0  # as where nvidia-smi printed its first line
-    return Health.HEALTHY if works and not complains and not heard(facts, *faults) else status
+    return Health.HEALTHY if (listed or calm >= SURE) and not complains and not heard(facts, *faults) else status
+
+
+def _printed(facts: Facts) -> bool:
+    """Return whether a program, not a person, lists a GPU of AMD or Intel."""
+    held = (copy for name in LISTED for copy in copies(facts, name) if copy.status is Status.PRESENT)
+    return any(strength is Strength.PRINTED for copy in held for strength in copy.strengths.values())
 
 
 def _spoken_of_at_work(facts: Facts) -> bool:
@@ -201,8 +218,12 @@ def _reasons(one: Ranked, seen: Mapping[str, Because | None]) -> Iterator[Becaus
 def possible(cause: str, facts: Facts) -> bool:
     """Return whether a machine like this can have it: its system, and whose GPUs it has, where these are known."""
     host = f"{facts.host.os or ''}".lower()
-    windows, linux = "windows" in host and not facts.host.wsl, bool(facts.host.kernel) or "linux" in host
+    windows = "windows" in host and not facts.host.wsl
+    linux = bool(facts.host.kernel or host) and "windows" not in host and not host.startswith("macos")
+    tensorflow = numbers(version(facts, "tensorflow"))[:2]
     if (windows and cause.startswith(OF_LINUX)) or (linux and not facts.host.wsl and cause.startswith(ELSEWHERE)):
+        return False
+    if cause == NOT_ON_WINDOWS and tensorflow and tensorflow < FIRST_WITHOUT:
         return False
     wanted = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), None)
     makers = {vendor for name, vendor in GPUS.items() if _present(facts.find(name))}

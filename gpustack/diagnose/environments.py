@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,15 +11,12 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine import exercised
 from gpustack.diagnose.machine.values import items, number, table, text, told
 from gpustack.model.command import PATH, PYTHON, Command, for_python, sh
-from gpustack.model.facts import Layer, Status
+from gpustack.model.facts import Component, Environment, Facts, Instance, JsonValue, Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Component, Environment, Facts, Instance, JsonValue
 
     Works = Mapping[str, Mapping[str, bool | None]]
 

@@ -17,12 +17,11 @@ from gpustack.fleet import drift, nodes
 from gpustack.fleet.outline import Outlines
 from gpustack.matrix import Matrix
 from gpustack.model.fleet import Told
-from gpustack.model.report import Health, Severity
+from gpustack.model.report import Finding, Health, Severity
 from gpustack.snapshots import read
 
 if TYPE_CHECKING:
     from gpustack.fleet.drift import Measured
-    from gpustack.model.report import Finding
 
 KINDS = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}  # and who makes them
 Value = Any  # decoded JSON

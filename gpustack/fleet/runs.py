@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpustack.errors import InputError, OutputError
-from gpustack.model.fleet import Recurrence
+from gpustack.model.fleet import FleetReport, Recurrence
 
 if TYPE_CHECKING:
     from gpustack.fleet.looking import Seen
-    from gpustack.model.fleet import FleetReport
 
 VERSION = 1
 STORE = "fleet.sqlite"

@@ -143,6 +143,8 @@ NOT_LOADED = frozenset({"nvml-not-loaded", "module-not-found", "module-vermagic"
 OWN_FAULT = "application-fault"  # an error of a program that reached the GPU
 USED = frozenset({"ran-on-gpu", "gpu-used", "cuda-available-true", "tf-gpu-listed", "tf-numa-node", *OWN})
 UNUSED = frozenset({"jax-falls-back", "jax-cpu-listed", "llama-no-gpu"})  # a GPU that another program uses is no proof
+RATE = "rate-said"  # where a GPU is named and nobody complains, what computes so fast is it
+UNWELL = frozenset({"gpu-unused-said", "gpu-complaint", "cuda-fails-said", "crash-said", "cuda-available-false"})
 OF_TORCH = "No CUDA GPUs are available"
 NOT_FOUND = frozenset(
     {"smi-no-devices", "nvml-not-loaded", "no-device", "cuda-available-false", "gpu-unused-said", "no-nvidia-gpu"}
@@ -228,7 +230,8 @@ def _out(into: Gathered, _matrix: Matrix) -> None:
 
 def _at_work(into: Gathered, matrix: Matrix) -> None:
     """Add that a GPU is working: a program shows its result, and no fault is reported."""
-    shown = next((one for one in into.messages if one.kind in USED and "False" not in one.line), None)
+    rate = {RATE} if into.knows("gpu") and not any(one.kind in UNWELL for one in into.messages) else set()
+    shown = next((one for one in into.messages if one.kind in USED | rate and "False" not in one.line), None)
     if shown is None:
         return
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}

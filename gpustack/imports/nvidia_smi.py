@@ -7,12 +7,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpustack.imports import gathered, nvidia_smi_query
-from gpustack.model.facts import Status
+from gpustack.model.facts import JsonValue, Status
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
     from gpustack.imports.gathered import Gathered
-    from gpustack.model.facts import JsonValue
 
 BANNER = re.compile(
     r"NVIDIA-SMI(?: version)?[ :]+(?P<smi>\d{3}[\d.]*)(?:[ |]+(?:Driver|KMD) Version: ?(?P<driver>\d{3}[\d.]*))?"

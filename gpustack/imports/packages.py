@@ -7,12 +7,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.imports import devices, system_packages
-from gpustack.imports.gathered import HERE
+from gpustack.imports.gathered import HERE, Gathered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpustack.imports.gathered import Gathered
     from gpustack.model.facts import JsonValue
 
 FROZEN = re.compile(

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from gpustack.imports import gathered
-from gpustack.imports.gathered import HERE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gpustack.imports.gathered import Gathered
+from gpustack.imports.gathered import HERE, Gathered
 
 ASKED = re.compile(
     r"torch\.(?:__version__|__file__|version\.|cuda\.)|\barch_list\b|(?:tf|torchvision|torchaudio)\.__version__"

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from gpustack.imports.gathered import HERE
+from gpustack.imports.gathered import HERE, Gathered
 from gpustack.matrix.subjects.ranges import numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gpustack.imports.gathered import Gathered
 
 MOST = 5000
 DEB = re.compile(

@@ -7,10 +7,10 @@ through gpustack, or start anything that the doctor would not start.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import getdoc
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -28,10 +28,6 @@ from gpustack.imports import deadline, load_texts
 from gpustack.matrix import Matrix
 from gpustack.redaction import ourselves, redact
 from gpustack.report import renderer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 Made = TypeVar("Made")
 ABOUT = """gpustack says what is wrong with a GPU stack (driver, CUDA, libraries, PyTorch, JAX ...) and how to fix it.

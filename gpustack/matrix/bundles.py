@@ -19,16 +19,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpustack import assets
 from gpustack.errors import InputError, OutputError, UsageError
-from gpustack.matrix import DATA_SCHEMA, MANIFEST
+from gpustack.matrix import DATA_SCHEMA, MANIFEST, Matrix
 from gpustack.matrix.subjects.ranges import is_specifier
 from gpustack.model import writing
-
-if TYPE_CHECKING:
-    from gpustack.matrix import Matrix
 
 MOST_TABLES, MOST_ROWS, MOST_REQUIRED, MOST_NESTED = 1000, 20_000, 500, 20
 MOST_FILE, MOST_DATA, MOST_BYTES = 1 << 26, 1 << 27, 1 << 24  # of a bundle, of all its tables, and of one

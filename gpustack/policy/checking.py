@@ -5,7 +5,7 @@ Everything here is a pure function of the facts; ``evaluate`` decides whose faul
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from math import isfinite
@@ -17,7 +17,6 @@ from gpustack.model.report import Finding, Health, Report, Severity
 from gpustack.policy import Written, evaluate, gpu_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from datetime import date
 
     from gpustack.model.bench import BenchReport

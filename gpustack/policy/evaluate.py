@@ -6,7 +6,7 @@ says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -22,7 +22,6 @@ from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held, Ignored, Pol
 from gpustack.model.report import Finding, Health, Report, Severity, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import date
 
     from gpustack.model.difference import Changed

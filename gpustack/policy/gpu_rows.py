@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import from_text, ours
 from gpustack.diagnose.machine.values import at, flag, items, number, text, told
@@ -15,10 +14,6 @@ from gpustack.model.policy import Gpus, HealthClass, Held
 from gpustack.model.report import Health, Report, Severity
 from gpustack.model.versions import ComputeCapability
 from gpustack.policy import Written, evaluate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 MIB, MIB_IN_BYTES = 1024, 1 << 20
 OTHERS = ("amd-gpu", "intel-gpu")

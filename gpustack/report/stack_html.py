@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Component, Layer, Status
@@ -14,8 +14,6 @@ from gpustack.report.stack_text import DOWNWARD
 from gpustack.report.summary import Family, entries, grouped, heading, one_line, paragraphs, worth
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpustack.model.matrix_answer import StackMap
     from gpustack.model.policy import Held
 

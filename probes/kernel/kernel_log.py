@@ -43,7 +43,7 @@ AMD = re.compile(
     r"|\bamdgpu\b.{0,200}[Ff]ail\w{0,8} .{0,200}(?:firmware|microcode|ucode)"
     r"|\bkfd\b.{0,400}(?:not supported|skipped device|NOT added|rejects atomics)|firmware load for amdgpu/"
     r"|\bamdgpu\b.{0,200}(?:previous command|over temperature|test failed|unrecoverable|topology failure"
-    r"|load tos failed|will not be initialized|lost from bus|failed with error)"
+    r"|load tos failed|failed to respond|preemption time|will not be initialized|lost from bus|failed with error)"
 )
 # Each board's serial number is printed with its first Xid; it does not help to find a fault.
 SERIAL = re.compile(r"Serial Number", re.IGNORECASE)

@@ -741,9 +741,11 @@ OF_NVRM = (
 OF_DRIVER = (
     "NVRM: krcWatchdog_IMPL: RC watchdog: GPU is probably locked!  Notify Timeout Seconds: 7",
     *("NVRM: Going over RM unhandled interrupt threshold for irq 133", "NVRM: Can't find an IRQ for your NVIDIA card!"),
+    "NVRM: rm_init_adapter failed for device bearing minor number 1",
     "NVRM: RmLogGpuCrash: RmLogGpuCrash: failed to save GPU crash data",
 )
 OF_AMDGPU = (
+    "amdgpu {pci}: amdgpu: MES failed to respond to msg=REMOVE_QUEUE",
     *("amdgpu {pci}: amdgpu: GPU reset begin!", "amdgpu {pci}: amdgpu: PSP load tos failed!"),
     "amdgpu {pci}: amdgpu: ring comp_1.0.0 timeout, signaled seq=1, emitted seq=3",
     "amdgpu {pci}: amdgpu: SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x0000000F",

@@ -13,6 +13,7 @@ from gpustack.diagnose.engine import judge
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.imports import load_texts
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index, tokens
+from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import Facts, Host
 from gpustack.model.report import Confidence, Health, Report, Severity
 from gpustack.report import renderer
@@ -59,6 +60,11 @@ def test_a_guess_is_in_no_headline_and_a_share_below_one_percent_is_not_written_
     assert "under 1%" in renderer("markdown")(guess)
 
 
+def test_a_message_that_is_no_longer_known_speaks_for_no_cause() -> None:
+    known = {f"message:{row.kind}" for row in patterns(MATRIX)}
+    assert {name for name in index(MATRIX).features if name.startswith("message:")} <= known
+
+
 def test_nothing_of_the_stack_gives_none() -> None:
     for text in ("hello world, how are you today?", "The train to the north is late; all seats are taken.", "42"):
         report = reported(text)
@@ -92,6 +98,10 @@ def test_a_cause_is_possible_only_where_the_system_and_the_maker_allow_it() -> N
     assert not possible("dkms-build-failed", windows)
     assert possible("dkms-build-failed", linux)
     assert not possible("tf-no-native-windows-gpu", linux)
+    assert not possible("tf-no-native-windows-gpu", replace(linux, host=Host(os="Ubuntu 22.04")))
+    old = load_texts({"a": b"Windows 10, TensorFlow 2.2.0"}, MATRIX)
+    new = load_texts({"a": b"Windows 10, TensorFlow 2.15.0"}, MATRIX)
+    assert possible("tf-no-native-windows-gpu", new) > possible("tf-no-native-windows-gpu", old)
     assert possible("wsl-linux-driver-installed", replace(linux, host=replace(linux.host, wsl=True)))
     assert not possible("rocm-gfx-unsupported", machine(seen("gpu", gpu())))
     assert possible("rocm-gfx-unsupported", Facts())

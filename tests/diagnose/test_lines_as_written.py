@@ -84,12 +84,14 @@ FAULTS = {
     "Failed to get user name to check for video group membership": ("container-no-gpus-flag", "/dev/kfd"),
     "The card is not seen at all when I use the riser": ("gpu-fell-off-bus", "riser"),
     "nvidia340 fails to build on linux 4.19": ("dkms-build-failed", "nvidia340"),
+    "failed to apply mount from Container Device Interface for NVIDIA": ("cdi-spec-stale", "Interface"),
     '17 minutes in, the computer "loses" the eGPU. The kernel log is empty, docker too': (
         "gpu-fell-off-bus",
         "loses",
     ),
 }
 SOUND = (
+    "        Subsystem: Hewlett-Packard Company Device [103c:85fc]",
     "usermod: group 'render' does not exist",
     "Docker images run with nvidia-container-toolkit are missing the /etc/vulkan/icd.d/nvidia_icd.json file",
     "The container toolkit is missing the docs, and nothing else",
@@ -132,6 +134,8 @@ def test_the_fault_that_a_few_lines_tell_is_named(said: str) -> None:
         ("vkCreateInstance: Found no drivers!\nERROR_INCOMPATIBLE_DRIVER", "vulkan-icd-broken"),
         ("nvidia_icd.json is missing in this image, vkcube uses llvmpipe", "vulkan-icd-broken"),
         ("/lib/modprobe.d/blacklist-nvidia.conf has: alias nvidia off", "nvidia-module-not-loaded"),
+        ("my 3090: after a few prompts the power goes off on my pc", "host-hardware-fault"),
+        ("only 7 GPUs are detected by nvidia-smi", "gpu-missing"),
         ("Windows has stopped this device because it has reported problems. (Code 43)", "gpu-missing"),
     ],
 )

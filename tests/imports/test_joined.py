@@ -149,6 +149,15 @@ def test_what_shows_no_gpu_at_work_is_not_called_healthy(text: str) -> None:
             "The third-party dynamic library (cudnn64_7.dll) that Paddle depends on is not configured correctly.",
             "cudnn-missing",
         ),
+        (
+            (
+                "TensorFlow version: tensorflow-gpu-1.14.0\nCUDA version: 10.1\nGPU: Tesla K80\n"
+                "tf.test.is_gpu_available returns False"
+            ),
+            "tf-cannot-dlopen",
+        ),
+        ('RTX 4090, slow since the update\nmsg="Dynamic LLM libraries" runners=[cpu cpu_avx]', "cpu-only-build"),
+        ("OSError: libnvvm.so: cannot open shared object file: No such file or directory", "cuda-toolkit-missing"),
         ("ggml-cuda was compiled without support for the current GPU architecture.", "arch-not-in-build"),
         (
             (
@@ -172,3 +181,11 @@ def test_a_few_lines_of_a_program_name_the_cause(text: str, cause: str) -> None:
 )
 def test_a_program_that_needs_no_gpu_or_misses_what_runs_is_not_blamed_on_the_machine(text: str) -> None:
     assert judge(read(text), MATRIX).verdict.root_causes == ()
+
+
+@pytest.mark.parametrize("rate", ["about 100 MH/s", "FPS: 47.0", "6.52s/it", "38.2 tokens/s"])
+def test_a_rate_beside_a_gpu_is_that_of_a_gpu_at_work(rate: str) -> None:
+    assert judge(read(f"My RTX 3090 reports {rate}, is that expected?"), MATRIX).verdict.status is Health.HEALTHY
+    assert judge(read(f"It reports {rate}, is that expected?"), MATRIX).verdict.status is not Health.HEALTHY
+    slow = f"My RTX 3090 reports {rate}, the GPU is not used"
+    assert judge(read(slow), MATRIX).verdict.status is not Health.HEALTHY

@@ -1,21 +1,25 @@
-"""The plot of a bench report, and the roofline in letters."""
+"""The plot of a bench report, the roofline in letters, and the README's pictures, which load nothing."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from gpustack.model import writing
 from gpustack.model.bench import Mark, Result, Sustained
 from gpustack.report import plot
 from gpustack.report.bench_charts import roofline
 from gpustack.report.bench_text import render
-from tests.report import measurements
+from tests.report import measurements, reports
 
 if TYPE_CHECKING:
     from gpustack.model.facts import JsonValue
@@ -137,3 +141,23 @@ def test_roofs_of_one_height_share_a_name_and_names_of_near_figures_do_not_meet(
     near = [float(one.get("y", 0)) for one in texts if one.text in {"gemm.bf16", "gemm.bf16 without rest"}]
     burst, held, *_ = sorted(near)
     assert held - burst >= plot.LABEL
+
+
+REPO = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (reports.driver_too_old(), ["gpustack doctor", "BROKEN", "sudo apt-get install -y nvidia-driver-580-open"]),
+        (measurements.low(), ["gpustack bench", "pcie.h2d.pinned", "the link runs at PCIe 5 x8, not x16"]),
+    ],
+)
+def test_a_record_becomes_a_picture(tmp_path: Path, made: object, words: list[str]) -> None:
+    record, picture = tmp_path / "record.json", tmp_path / "picture.svg"
+    record.write_text(writing.render(made), "utf-8")
+    subprocess.run([sys.executable, REPO / "docs" / "picture.py", record, picture], check=True)
+    svg = picture.read_text("utf-8")
+    said = "".join(ET.fromstring(svg).itertext()).replace("\xa0", " ")  # noqa: S314 - made here, by us
+    assert all(word in said for word in words)
+    assert not any(loads in svg for loads in ("@font-face", "url(http", "href=", "src=", "@import"))

@@ -6,17 +6,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import builds, on_bus
+from gpustack.diagnose.machine.inventory import Build, builds, on_bus
 from gpustack.diagnose.machine.values import copies, flag, items, number, status, table, text, told
 from gpustack.matrix.subjects import amd_intel
-from gpustack.model.facts import Status
+from gpustack.model.facts import Facts, Instance, JsonValue, Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Instance, JsonValue
 
 
 INTEL_GPU, LEVEL_ZERO, RUNTIME = "intel-gpu", "level-zero", "intel-compute-runtime"

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.processes import left_out, withheld
 from gpustack.diagnose.machine.values import copies, flag, items, number, status, table, text, texts, told, version
 from gpustack.model.command import PYTHON, Word
-from gpustack.model.facts import Facts, Status, once, product
+from gpustack.model.facts import Facts, Instance, JsonValue, Status, once, product
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Instance, JsonValue
 
 
 DISPLAY, ACCELERATOR = "0x03", "0x12"

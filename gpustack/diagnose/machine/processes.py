@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from gpustack.diagnose.machine.values import at, copies, flag, items, number, table, text, told
 from gpustack.model.command import CONTAINER, NAME, NUMBER, PID, UNIT, Command, sh, step
-from gpustack.model.facts import Status, once
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from gpustack.model.facts import Facts, Instance, JsonValue
+from gpustack.model.facts import Facts, Instance, JsonValue, Status, once
 
 MODULES = ("nvidia.ko", "nvidia-uvm.ko")
 TOOLS = "-tools"

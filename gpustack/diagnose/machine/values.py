@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from gpustack.model.facts import Facts, Status, once
+from gpustack.model.facts import Component, Facts, Instance, JsonValue, Status, once
 from gpustack.model.report import Because
-
-if TYPE_CHECKING:
-    from gpustack.model.facts import Component, Instance, JsonValue
-
 
 HERE = frozenset({Status.PRESENT, Status.FAILED})
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.fixes import TORCH_INDEX, install_torch
-from gpustack.diagnose.machine.extensions import distribution_of, of_file, of_name, unfitting
+from gpustack.diagnose.machine.extensions import Extension, distribution_of, of_file, of_name, unfitting
 from gpustack.diagnose.machine.frameworks import torch_version
-from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.inventory import Build, builds
 from gpustack.diagnose.machine.values import because_of, copies, flag, items, status, table, text
 from gpustack.matrix.subjects import torch as wheels
 from gpustack.matrix.subjects.ranges import numbers
@@ -29,8 +29,6 @@ from gpustack.model.report import Because, Fix, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.diagnose.machine.extensions import Extension
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.model.command import Command
     from gpustack.model.facts import Facts, Instance, JsonValue

@@ -5,22 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import builds, capabilities, nvidia_here
+from gpustack.diagnose.machine.inventory import Build, builds, capabilities, nvidia_here
 from gpustack.diagnose.machine.values import copies, table
 from gpustack.diagnose.requirements.fits import Fit, asked, driver_fit, edge, floor_fit
 from gpustack.diagnose.rules.coverage import GRAVE, versions_of
 from gpustack.matrix.subjects import generated, known_bad, ranges, serving, torch, training
-from gpustack.matrix.subjects.ranges import is_version
-from gpustack.model.report import Kept
+from gpustack.matrix.subjects.ranges import VersionRange, is_version
+from gpustack.model.report import Contract, Kept, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.ranges import VersionRange
     from gpustack.model.facts import Facts
-    from gpustack.model.report import Contract, Row
     from gpustack.model.versions import ComputeCapability, CudaVersion
 
 

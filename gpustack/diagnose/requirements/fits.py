@@ -6,22 +6,19 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import DRIVER, driver_cuda, driver_release, on_windows
+from gpustack.diagnose.machine.inventory import DRIVER, Build, driver_cuda, driver_release, on_windows
 from gpustack.diagnose.machine.values import copies, text, version
 from gpustack.matrix.subjects import drivers, toolkits
 from gpustack.matrix.subjects.ranges import is_version
 from gpustack.matrix.subjects.ranges import numbers as leading
-from gpustack.model.report import Contract, Kept
-from gpustack.model.versions import DriverRelease
+from gpustack.model.report import Contract, Kept, Row
+from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Instance
-    from gpustack.model.report import Row
-    from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

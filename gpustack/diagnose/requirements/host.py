@@ -18,18 +18,15 @@ from gpustack.diagnose.machine.values import copies, number, status, text, told,
 from gpustack.diagnose.requirements.fits import Fit, asked, edge, kernel_of, loaded, windows_release
 from gpustack.matrix.subjects import drivers
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.facts import Status
-from gpustack.model.report import Kept
-from gpustack.model.versions import DriverRelease
+from gpustack.model.facts import Facts, Status
+from gpustack.model.report import Contract, Kept
+from gpustack.model.versions import ComputeCapability, DriverRelease
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
-    from gpustack.model.report import Contract
     from gpustack.model.rows import Flavour
-    from gpustack.model.versions import ComputeCapability
 
 
 def kernel_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:

@@ -5,23 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import DRIVER, builds, capabilities, driver_release, nvidia_here
+from gpustack.diagnose.machine.inventory import DRIVER, Build, builds, capabilities, driver_release, nvidia_here
 from gpustack.diagnose.machine.values import copies, flag, number, text, version
 from gpustack.diagnose.requirements.fits import Fit, asked, driver_fit, edge, floor_fit, release, same_major, spoken
 from gpustack.matrix.subjects import frameworks, libraries, ranges, toolkits, training
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.report import Kept
-from gpustack.model.versions import CudaVersion
+from gpustack.model.report import Contract, Kept, Row
+from gpustack.model.versions import ComputeCapability, CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.libraries import TensorrtRelease
     from gpustack.model.facts import Facts, Instance
-    from gpustack.model.report import Contract, Row
-    from gpustack.model.versions import ComputeCapability, DriverRelease
 
 
 def runtime_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:

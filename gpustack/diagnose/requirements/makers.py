@@ -16,21 +16,19 @@ from gpustack.diagnose.machine.intel import (
     starts,
     xpu_builds,
 )
-from gpustack.diagnose.machine.inventory import builds, from_text
+from gpustack.diagnose.machine.inventory import Build, builds, from_text
 from gpustack.diagnose.machine.values import copies, flag, items, number, table, text, told
 from gpustack.diagnose.requirements.fits import Fit, asked, edge, release
 from gpustack.matrix.subjects import amd_intel
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.report import Kept
+from gpustack.model.report import Contract, Kept, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.amd_intel import IntelPlatform
     from gpustack.model.facts import Facts, Instance
-    from gpustack.model.report import Contract, Row
 
 GOOD = frozenset({"supported", "release-ready"})
 

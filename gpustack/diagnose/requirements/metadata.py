@@ -9,16 +9,14 @@ from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.values import copies, number, version
 from gpustack.diagnose.requirements.fits import Fit, asked, edge
 from gpustack.matrix.subjects import frameworks, generated, training
-from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.report import Kept
+from gpustack.matrix.subjects.ranges import VersionRange, numbers
+from gpustack.model.report import Contract, Kept, Row
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.ranges import VersionRange
     from gpustack.model.facts import Facts, Instance
-    from gpustack.model.report import Contract, Row
 
 TOOLKIT = "cuda-toolkit"
 # How a build of these goes with a library of CUDA is judged by what it was made with; what its wheel pins, pip asks.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from gpustack.matrix.subjects.health import Limit, Side, State
+from gpustack.matrix.subjects.health import Condition, Duty, Limit, Path, Side, State
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator
 
     from gpustack.diagnose.requirements.subjects import Machine, Subject
-    from gpustack.matrix.subjects.health import Condition, Duty, Path
     from gpustack.model.facts import JsonValue
 
 Found: TypeAlias = "list[tuple[str, JsonValue]]"

@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.frameworks import jetpack, platform
-from gpustack.diagnose.machine.inventory import builds, gpus, ours
+from gpustack.diagnose.machine.inventory import Build, builds, gpus, ours
 from gpustack.diagnose.machine.values import copies, items, number, text, told, version
 from gpustack.diagnose.requirements import metadata
 from gpustack.diagnose.requirements.fits import Fit, asked, edge, release
@@ -15,16 +15,14 @@ from gpustack.diagnose.requirements.python import ON_ARM, UNFIT, machines_of, pa
 from gpustack.matrix.subjects import frameworks, generated, libraries, terms, torch
 from gpustack.matrix.subjects.gpus import jetpacks_for
 from gpustack.matrix.subjects.ranges import minor, numbers
-from gpustack.model.report import Kept
+from gpustack.model.report import Contract, Kept, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.terms import System
     from gpustack.model.facts import Component, Facts, Instance
-    from gpustack.model.report import Contract, Row
 
 
 TOOLKIT = "cuda-toolkit"

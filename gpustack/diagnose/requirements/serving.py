@@ -10,7 +10,7 @@ from gpustack.diagnose.machine.values import copies, text, told, version
 from gpustack.diagnose.requirements.fits import Fit, asked, edge
 from gpustack.matrix.subjects import serving
 from gpustack.matrix.subjects.ranges import is_version
-from gpustack.model.report import Kept
+from gpustack.model.report import Contract, Kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.serving import Program, Technique
     from gpustack.model.facts import Facts, Instance
-    from gpustack.model.report import Contract
     from gpustack.model.versions import ComputeCapability
 
 

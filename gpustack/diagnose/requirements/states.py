@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,17 +11,13 @@ from gpustack.diagnose.machine.inventory import from_text
 from gpustack.diagnose.machine.values import text
 from gpustack.diagnose.requirements.paths import Member, applies, checks, figure, matches, members, same, single, values
 from gpustack.matrix.subjects import health
-from gpustack.matrix.subjects.health import Limit, State, shown
-from gpustack.model.report import Kept, Severity
+from gpustack.matrix.subjects.health import Alike, Limit, State, shown
+from gpustack.model.report import Kept, Row, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from gpustack.diagnose.requirements.paths import Found
     from gpustack.diagnose.requirements.subjects import Machine, Subject
-    from gpustack.matrix.subjects.health import Alike
     from gpustack.model.facts import JsonValue
-    from gpustack.model.report import Row
 
 MOST = 60  # characters of a value in a title
 SHOWN = 4  # members that a title names

@@ -266,7 +266,7 @@ def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 SKIPS, LISTS, IGNORES = "tf-skips-gpu", "tf-gpu-listed", "tf-ignore-cudart"
-UNUSED = ("tf-cpu-listed", "tf-gpu-empty")
+UNUSED = ("tf-cpu-listed", "tf-gpu-empty", "gpu-unused-said")
 BLIND = "tf-no-cuda-drivers"  # said where libcudart cannot be opened, whatever it says of drivers
 ELSE = ("no-device", "init-error", "insufficient-driver", "libcuda-not-found", "tf-cpu-build")
 FIRST_EXTRA = (2, 14)

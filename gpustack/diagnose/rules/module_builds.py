@@ -237,7 +237,7 @@ def _build_fix(facts: Facts, driver: str | None, matrix: Matrix) -> Fix:
 
 def _compiler_fix(facts: Facts) -> Fix:
     """Return how to get the compiler that the kernel was built with, of the major release where that is known."""
-    major = re.search(r"\bgcc[^\n]*?[ -](\d{1,2})\b", value(facts, COMPILERS, "kernel") or "")
+    major = re.search(r"\bgcc[^\n]{0,60}?[ -](\d{1,2})\b", value(facts, COMPILERS, "kernel") or "")
     number = GCC(major[1] if major else None)
     family = fixes.manager(facts) or "apt"
     as_default = sh("sudo update-alternatives --install /usr/bin/gcc gcc /usr/bin/gcc-{number} {number}", number=number)

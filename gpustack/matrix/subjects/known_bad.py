@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -14,8 +14,6 @@ from gpustack.model.reading import key
 from gpustack.model.rows import Stated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gpustack.matrix import Matrix
     from gpustack.model.versions import ComputeCapability
 

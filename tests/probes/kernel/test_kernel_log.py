@@ -211,20 +211,28 @@ def test_what_amdgpu_says_of_firmware_resets_and_kfd_is_kept_and_its_greetings_a
         "amdgpu 0000:03:00.0: Direct firmware load for amdgpu/navi31_mes.bin failed with error -2",
         "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2",
         "kfd kfd: amdgpu: skipped device 1002:67df, PCI rejects atomics 730<0",
+        "amdgpu 0000:03:00.0: amdgpu: SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x0000000F",
+        "amdgpu 0000:03:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE",
+        "amdgpu 0000:03:00.0: amdgpu: PSP load tos failed!",
         "kfd kfd: amdgpu: added device 1002:744c",
     )
     found = LOG["sift"]([(1.0, line) for line in lines])
-    assert found["amdgpu"] == [lines[1], lines[2], lines[3]]
+    assert found["amdgpu"] == [*lines[1:7]]
 
 
 def test_what_the_machines_own_hardware_reports_is_kept() -> None:
     lines = [
         "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: be00000000800400",
         "{1}[Hardware Error]: event severity: corrected",
+        "Memory failure: 0x1234567: recovery action for dirty LRU page: Recovered",
+        "pcieport 0000:64:02.0: DPC: containment event, status:0x1f01 source:0x0000",
+        "pcieport 0000:64:02.0: AER: Uncorrectable (Fatal) error message received from 0000:65:00.0",
+        "mce: CPU12: Package temperature above threshold, cpu clock throttled (total events = 812)",
         "mce: CPU0: Thermal monitoring enabled (TM1)",
         "Modules linked in: [Hardware Error]",
+        "pcieport 0000:64:02.0: AER: enabled with IRQ 123",
     ]
-    assert LOG["sift"]([(1.0, line) for line in lines])["hardware_errors"] == lines[:2]
+    assert LOG["sift"]([(1.0, line) for line in lines])["hardware_errors"] == lines[:6]
 
 
 BOOT, BEFORE = "0b7c9e1a-0000-4000-8000-000000000001", "11111111111111111111111111111111"
