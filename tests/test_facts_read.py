@@ -41,6 +41,7 @@ BY_SOURCE: Mapping[tuple[str, str], str] = {
     ("onnxruntime", "cuda"): "machine/inventory.py",
     ("onnxruntime", "search.*[].path"): "machine/libraries.py",
     ("shared-library", "found_by[]"): "rules/cudnn.py",
+    ("torch-extensions", "why"): "evidence.py",
 }
 # What could show a fault but is not judged yet: what it would show, and by block the paths of the facts.
 UNREAD: Mapping[str, Mapping[str, str]] = {

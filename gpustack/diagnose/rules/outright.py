@@ -293,6 +293,6 @@ def cdi_spec_stale(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             "Generate the specification again, and after every driver update.",
             sh("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
             sh("sudo systemctl enable --now nvidia-cdi-refresh.path"),
-            verify=sh("nvidia-ctk cdi list"),
+            verify=sh("docker run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi"),
         ),
     )
