@@ -9,9 +9,10 @@ standard library, without the working folder. Nothing but ``os``, ``sys`` and ``
 import os
 import sys
 import time
-from collections.abc import Mapping
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # What a child of ours runs: the folders to import from, the module, and what is left as its arguments.
 PROGRAM = """\

@@ -94,7 +94,7 @@ def test_what_is_between_gpus_is_reported_and_is_a_fault_only_where_copies_were_
     assert ids(facts) == ({"iommu-acs-p2p"} if told else set())
     assert report(facts).verdict.status is Health.HEALTHY
     harmed = healthy(seen("iommu", way), seen("kernel-log", {"readable": True, "iommu_faults": [FAULT]}))
-    assert report(harmed).verdict.root_causes == (("iommu-acs-p2p",) if told else ())
+    assert report(harmed).verdict.root_causes == (("iommu-acs-p2p",) if told else ("pcie-errors",))
 
 
 def test_faults_of_other_devices_prove_nothing() -> None:
