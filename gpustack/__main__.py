@@ -10,6 +10,8 @@ if sys.version_info < (3, 10):  # noqa: UP036 - pip asks for it; a checkout and 
 from gpustack.collect import isolation
 
 BROKEN, INTERRUPTED = 3, 130
+EXAMINING = frozenset({"doctor", "stack", "snapshot"})
+ELSEWHERE = ("--from", "--container", "--list-checks", "--help", "-h")  # nothing of this machine is examined
 
 
 def main() -> None:
@@ -19,6 +21,10 @@ def main() -> None:
     try:
         isolation.settle()
         isolation.hold_clock()
+        if EXAMINING.intersection(sys.argv[1:2]) and not any(one.startswith(ELSEWHERE) for one in sys.argv[2:]):
+            from gpustack.collect.probing import begin  # noqa: PLC0415 - starting CUDA takes as long as all that follows
+
+            begin()
         from gpustack.cli import main as command  # noqa: PLC0415 - most of the start, during which somebody may lose patience
 
         command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
@@ -15,18 +16,26 @@ from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
 from gpustack.collect.targets import Surroundings
 from gpustack.collect.workers import MOST_CHILDREN, Task, ask
+from gpustack.collect.workers import begin as start
+from gpustack.errors import GpustackError
 from gpustack.model.facts import Environment, Facts, Layer
 
 if TYPE_CHECKING:
     from gpustack.collect.catalogue import System
 
-__all__ = ["look", "parse", "plan"]
+__all__ = ["begin", "look", "parse", "plan"]
 
 REPORT_SECONDS = 1.0
 LEAST_SECONDS = 0.5
 SHARE_OF_MANY = 0.25  # of the remaining time, for one probe
 SLOWEST = "libcuda"  # starting CUDA takes longest; OpenCL uses the same driver and starts faster in the same process
 EXERCISE_SECONDS = 55.0  # a first import from a cold disk takes tens of seconds; the deadline still applies
+
+
+def begin() -> None:
+    """Start the slowest probe of this machine; ``look`` takes over its child."""
+    with suppress(GpustackError):  # ``look`` reports it
+        start(plan((), targets.environment_of(os.environ), catalogue.load(), deep=False)[0], Door())
 
 
 def look(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,10 +10,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from gpustack.collect.isolation import absolute
 
 MOMENT = 0.05
+MOST_DIGITS = 40  # Python itself refuses 4300, later than 3.10.6, and before that takes minutes
 
 
 class Door:
@@ -125,3 +128,17 @@ def state(pid: int) -> str:
         channel = Path(f"/proc/{pid}/wchan").read_text("utf-8", "replace").strip()
         said += [f"waiting in {channel}"] if channel not in {"", "0"} else []
     return ", ".join(said) or "state unreadable"
+
+
+def answered(line: bytes) -> dict[str, Any] | None:
+    """Return the object on a line of a child's output, or None if there is none."""
+    try:
+        said = json.loads(line, parse_int=_whole)
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _whole(digits: str) -> int | None:
+    """Return a whole number, or None if it is implausibly large: it is dropped alone, not with the answer."""
+    return int(digits) if len(digits) <= MOST_DIGITS else None

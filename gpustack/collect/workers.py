@@ -8,16 +8,15 @@ time; the rest wait for their turn.
 from __future__ import annotations
 
 import errno
-import json
 import selectors
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
 from gpustack.collect.catalogue import Reply, System, Task, line_for
-from gpustack.collect.subprocesses import Door, death, ended, last_line, state
+from gpustack.collect.subprocesses import Door, answered, death, ended, last_line, state
 from gpustack.interrupting import heeded
 
 if TYPE_CHECKING:
@@ -27,15 +26,21 @@ if TYPE_CHECKING:
 MOST_OUTPUT = 16 << 20
 MOST_STDERR = 4096
 MOST_STEP = 200
-MOST_DIGITS = 40  # Python itself refuses 4300, later than 3.10.6, and before that takes minutes
 GRACE = 0.2
 TRIES = 5  # of a start when nothing else is at work
 MOST_CHILDREN = 64  # more than one machine and one Python need, with or without running frameworks
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 LATE = "the time was up before it was asked"
 CUT = "gpustack was interrupted"
+_BEGUN: list[tuple[Task, subprocess.Popen[bytes]]] = []  # ahead of the run that asks it
 
-__all__ = ["LATE", "MOST_CHILDREN", "Crew", "Reply", "Task", "ask"]
+__all__ = ["LATE", "MOST_CHILDREN", "Crew", "Reply", "Task", "ask", "begin"]
+
+
+def begin(task: Task, door: Door) -> None:
+    """Start a child for a task now; the next run that asks the same task of the same systems takes it over."""
+    with suppress(OSError):  # the run tries again, and reports it
+        _BEGUN.append((task, door.start([*task.argv, line_for(task, task.systems)], task.environ)))
 
 
 @dataclass(slots=True)
@@ -117,7 +122,7 @@ class Crew:
         if not systems:
             return
         try:
-            child = self.door.start([*task.argv, line_for(task, systems)], task.environ)
+            child = _begun(task, systems) or self.door.start([*task.argv, line_for(task, systems)], task.environ)
         except OSError as error:
             if self._short(error):
                 self._waiting.appendleft(replace(task, systems=tuple(systems)))
@@ -180,7 +185,7 @@ class Crew:
         for line in lines:
             if not worker.left:  # it has answered everything; its exit output is ignored
                 return
-            said = _object(line)
+            said = answered(line)
             if said is None or said.get("at", said.get("id")) != worker.left[0].id:
                 self._abandon(worker, f"printed something that is not an answer: {line[:80]!r}")
                 return
@@ -279,14 +284,10 @@ def ask(
     yield from sorted(crew.replies, key=lambda reply: order[reply.environment, reply.deep, reply.system.id])
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        said = json.loads(line, parse_int=_whole)
-    except (ValueError, RecursionError):
-        return None
-    return said if isinstance(said, dict) else None
-
-
-def _whole(digits: str) -> int | None:
-    """Return a whole number, or None if it is implausibly large: it is dropped alone, not with the answer."""
-    return int(digits) if len(digits) <= MOST_DIGITS else None
+def _begun(task: Task, systems: Sequence[System]) -> subprocess.Popen[bytes] | None:
+    """Return the child that was started ahead for these systems of a task, if there is one."""
+    wanted = [system.id for system in systems]
+    for number, (other, _) in enumerate(_BEGUN):
+        if replace(other, systems=()) == replace(task, systems=()) and [one.id for one in other.systems] == wanted:
+            return _BEGUN.pop(number)[1]
+    return None

@@ -10,17 +10,21 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpustack import assets
 from gpustack.collect import workers
 from gpustack.collect.catalogue import System, load
-from gpustack.collect.probing import look, plan
+from gpustack.collect.probing import begin, look, plan
 from gpustack.collect.subprocesses import Door
 from gpustack.collect.workers import Reply, Task, ask
 from gpustack.model.facts import Layer
 from tests.patience import in_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 pytestmark = in_time
 
@@ -326,3 +330,43 @@ def test_cuda_starts_first_and_opencl_after_it_in_the_same_process() -> None:
     assert first == ["libcuda", "opencl"]
     assert ["nvml"] in others
     assert ["gpu"] in others
+
+
+class Counting(Door):
+    """A door that keeps what it starts."""
+
+    def __init__(self) -> None:
+        self.started: list[list[str]] = []
+
+    def start(
+        self, argv: Sequence[str], environ: Mapping[str, str], stdin: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        self.started.append([one["id"] for one in json.loads(argv[-1])["rows"]])
+        return super().start(argv, environ, stdin)
+
+
+def test_the_slowest_probe_starts_ahead_and_the_look_takes_its_child_over_once() -> None:
+    cuda = [one for one in load() if one.group == "cuda"]
+    begin()
+    for asked_again in (False, True):
+        door = Counting()
+        facts = look(systems=cuda, door=door)
+        assert door.started == ([["libcuda", "opencl"]] if asked_again else [])
+        assert {one.id for one in facts.components} == {"libcuda", "opencl"}
+        assert not facts.not_seen
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ahead"),
+    [("doctor -q", True), ("doctor --from nothing", False), ("doctor -h", False), ("explain Xid 79", False)],
+)
+def test_the_slowest_probe_starts_before_the_command_line_is_imported(arguments: str, *, ahead: bool) -> None:
+    program = (
+        "import sys; from gpustack.collect import workers; from gpustack import __main__ as it; whole = workers.begin\n"
+        "def begin(*a): print('ahead', 'typer' in sys.modules); whole(*a)\n"
+        "import gpustack.collect.probing as probing; probing.start = begin\n"
+        f"sys.argv = ['gpustack', *{arguments.split()!r}]; it.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ("ahead False" in done.stdout) == ahead
+    assert "Traceback" not in done.stderr

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack.collect import catalogue, probe_results, probing, workers
+from gpustack.collect import catalogue, probe_results, probing, subprocesses, workers
 from gpustack.collect.subprocesses import Door
 from gpustack.diagnose import engine
 from gpustack.diagnose.engine import judge
@@ -103,13 +103,13 @@ def test_without_the_check_of_who_answers_a_forged_answer_is_taken(
 ) -> None:
     row = "forge-zeInit-level-zero"
     assert "printed something that is not an answer" in reason(sick(shop, tmp_path / "one", row), "level-zero")
-    true = workers._object  # noqa: SLF001 - the guard that is taken away
+    true = subprocesses.answered
 
     def trusting(line: bytes) -> dict[str, object] | None:
         said = true(line)
         return dict(said, id="level-zero") if said and said.get("id") == "somebody-else" else said
 
-    monkeypatch.setattr(workers, "_object", trusting)
+    monkeypatch.setattr(workers, "answered", trusting)
     seen = sick(shop, tmp_path / "two", row).find("level-zero")
     assert seen is not None
     assert seen.status is not Status.FAILED
