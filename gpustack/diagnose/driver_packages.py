@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.frameworks import JETPACK, embedded
@@ -78,6 +79,20 @@ def archs(facts: Facts, matrix: Matrix) -> frozenset[str]:
     return frozenset({*known, *(arch for copy in ours(facts) if (arch := arch_on_bus(copy, matrix)))})
 
 
+def parted(facts: Facts, matrix: Matrix) -> str:
+    """Return that no driver runs all GPUs here, by its branches or its module's flavours; nothing if one may."""
+    for old, new in permutations(sorted(archs(facts, matrix)), 2):
+        older, newer = matrix.span(old), matrix.span(new)
+        closed, opened = matrix.flavour(old), matrix.flavour(new)
+        branches = older and newer and older.last and newer.first and older.last < newer.first
+        if branches or (closed and opened and (closed.open, opened.closed) == ("impossible", "impossible")):
+            return (
+                f"No driver runs {old} and {new} GPUs together: take those of one kind out, "
+                "or give them to a virtual machine with its own driver."
+            )
+    return ""
+
+
 def flavour(facts: Facts, matrix: Matrix, branch: int) -> str | None:
     """Return the flavour of the kernel module that this branch needs here; None where no GPU is known."""
     rows = [row for arch in archs(facts, matrix) if (row := matrix.flavour(arch))]
@@ -107,11 +122,15 @@ def supported(least: int, last: int | None, matrix: Matrix) -> int:
 def commands(branch: int, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     """Return how a branch of the driver is installed on this machine, in the flavour that its GPUs need."""
     wanted, family = BRANCH(branch), manager(facts)
-    kind = flavour(facts, matrix, branch)
+    kind, none = flavour(facts, matrix, branch), parted(facts, matrix)
     if on_windows(facts):
         return by_windows(facts, wanted)
-    if embedded(facts):
-        return (step("the driver of a Jetson is part of its JetPack: install a newer one with NVIDIA's SDK Manager"),)
+    if none or embedded(facts):
+        return (
+            step(
+                none or "the driver of a Jetson is part of its JetPack: install a newer one with NVIDIA's SDK Manager"
+            ),
+        )
     if ubuntu(facts):
         return (sh("sudo apt-get update"), *_apt(branch, kind, facts, matrix))
     if family is None and distribution(facts) is None:

@@ -285,10 +285,11 @@ def verify_loaded(build: Build) -> Command:
 
 def rebuild(facts: Facts, text_: str, *commands: Command) -> Fix:
     """Return a fix of the kernel's side: as root, with a restart at the end."""
-    return Fix(
-        text=place(facts) + text_,
-        commands=(*commands, REBOOT),
-        needs_root=True,
-        needs_reboot=True,
-        verify=sh("nvidia-smi"),
-    )
+    return advice(place(facts) + text_, *commands, REBOOT, verify=sh("nvidia-smi"), root=True, reboot=True)
+
+
+def change_driver(facts: Facts, matrix: Matrix, text_: str, last: int | None = None) -> Fix:
+    """Return how the driver that these GPUs need is installed, or that no driver runs all of them."""
+    if none := driver_packages.parted(facts, matrix):
+        return advice(place(facts) + none, verify=sh("gpustack doctor"))
+    return rebuild(facts, text_, *driver(facts, matrix, last))

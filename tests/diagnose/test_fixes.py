@@ -15,7 +15,9 @@ from gpustack.ask.given import Given, apply
 from gpustack.diagnose import fixes
 from gpustack.diagnose.change_sets import FAMILY, place
 from gpustack.diagnose.driver_packages import DISTRIBUTIONS
+from gpustack.diagnose.engine import judge
 from gpustack.diagnose.machine.values import copies, table
+from gpustack.imports import load_texts
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import frameworks, generated, torch
 from gpustack.matrix.subjects.messages import patterns
@@ -284,3 +286,29 @@ def test_no_value_of_a_message_is_a_command_of_its_own() -> None:
     for message in told:
         for command in commands(Facts(taken="", host=Host(), messages=(message,))):
             assert "touch" not in words(command), (message.kind, command)
+
+
+@pytest.mark.parametrize(
+    ("cards", "module", "none"),
+    [
+        ({"1b06": "GeForce GTX 1080 Ti", "2b85": "GeForce RTX 5090"}, "Open Kernel Module for x86_64  575.57.08", True),
+        ({"102d": "Tesla K80", "2b85": "GeForce RTX 5090"}, "x86_64 Kernel Module  470.256.02", True),
+        ({"102d": "Tesla K80", "2684": "GeForce RTX 4090"}, "x86_64 Kernel Module  550.54.14", True),
+        (
+            {"1b06": "GeForce GTX 1080 Ti", "2684": "GeForce RTX 4090"},
+            "Open Kernel Module for x86_64  575.57.08",
+            False,
+        ),
+        ({"2b85": "GeForce RTX 5090", "2684": "GeForce RTX 4090"}, "x86_64 Kernel Module  575.57.08", False),
+    ],
+)
+def test_for_gpus_that_no_driver_runs_together_none_is_advised(
+    cards: dict[str, str], module: str, *, none: bool
+) -> None:
+    lines = [f"0{at}:00.0 3D controller [0302]: NVIDIA Corporation X [{name}] [10de:{device}]"
+             for at, (device, name) in enumerate(cards.items(), 1)]  # fmt: skip
+    pasted = "\n".join([*lines, f"NVRM: loading NVIDIA UNIX {module}", "No devices were found", "Ubuntu 24.04"])
+    report = judge(load_texts({"paste.txt": pasted.encode()}, MATRIX), MATRIX)
+    said = " ".join(f"{one.fix.text} {' '.join(map(str, one.fix.commands))}" for one in report.findings if one.fix)
+    assert ("No driver runs" in said) == none
+    assert ("sudo apt-get" in said) != none

@@ -32,7 +32,7 @@ from gpustack.diagnose.requirements.records import Pair, pairs
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import NAME, Command, sh, step
 from gpustack.model.facts import Component, Facts, Instance, product
-from gpustack.model.report import Because, Confidence, Contract, Finding, Fix, Kept, Purpose, Severity
+from gpustack.model.report import Because, Confidence, Contract, Finding, Kept, Purpose, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -199,10 +199,11 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
     first, how = group[0], pair(group[0])
     words = [_title(one, _name(one, facts, matrix), facts) for one in group]
     light = from_text(facts) and all(map(_near, group))  # its effect was not observed
-    commands = _commands(first, how, facts, matrix)
     verify = sh("gpustack doctor")
     bound = not how.driver and not {first.from_, first.to}.isdisjoint(BOUND)
-    together = wheels.together(facts, matrix, first.environment, verify) if bound else None
+    fix = wheels.together(facts, matrix, first.environment, verify) if bound else None
+    if how.driver:
+        fix = fixes.change_driver(facts, matrix, how.remedy)
     return Finding(
         id=how.finding,
         instance=instance,
@@ -213,14 +214,7 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
         detail=" ".join(f"{one}." for one in words[1:]),
         because=tuple(dict.fromkeys(ground for one in group for ground in _grounds(one, facts))),
         row=first.row,
-        fix=together
-        or Fix(
-            text=f"{fixes.place(facts) if how.driver else ''}{how.remedy}",
-            commands=commands,
-            needs_root=any("sudo " in str(one) for one in commands),
-            needs_reboot=how.driver,
-            verify=verify,
-        ),
+        fix=fix or fixes.advice(how.remedy, *_commands(first, how, facts), verify=verify),
         confidence=Confidence.LIKELY if from_text(facts) else Confidence.CERTAIN,
     )
 
@@ -237,9 +231,7 @@ def _title(contract: Contract, name: str, facts: Facts) -> str:
     return f"{name} requires {wanted}; this machine has {found}"
 
 
-def _commands(contract: Contract, how: Pair, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
-    if how.driver:
-        return fixes.driver(facts, matrix)
+def _commands(contract: Contract, how: Pair, facts: Facts) -> tuple[Command, ...]:
     if not how.commands:
         return (step("`gpustack matrix plan {subject}` lists the releases", subject=NAME(contract.from_)),)
     return tuple(OWN[one](facts) if one in OWN else records.typed(one, None) for one in how.commands)

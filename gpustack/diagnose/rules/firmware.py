@@ -269,10 +269,11 @@ def _legacy(gpu: str, driver: str | None, last: int | None, facts: Facts, matrix
         title=f"{f'Driver {driver}' if driver else 'This driver'} no longer supports the {gpu}"
         + (f"; branch {last} (the {last}.xx legacy driver) is its last" if last else ""),
         detail=machine(facts, matrix),
-        fix=fixes.rebuild(
+        fix=fixes.change_driver(
             facts,
+            matrix,
             f"Install branch {last} of the driver." if last else "Install the branch that the kernel's log names.",
-            *fixes.driver(facts, matrix, last),
+            last,
         ),
     )
 

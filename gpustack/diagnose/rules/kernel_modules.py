@@ -169,7 +169,7 @@ def _row(row: Row | None, last: int | None) -> Row | None:
 
 def _missing_fix(facts: Facts, matrix: Matrix, last: int | None) -> Fix:
     branch = f"branch {last}, the last that runs this GPU" if last else "which also blocks nouveau"
-    return fixes.rebuild(facts, f"Install NVIDIA's driver, {branch}, and restart.", *fixes.driver(facts, matrix, last))
+    return fixes.change_driver(facts, matrix, f"Install NVIDIA's driver, {branch}, and restart.", last)
 
 
 @rule("nvidia-module-not-loaded", Layer.KERNEL_MODULE, "nvidia.ko", explained_by=MODULE_STAYS_OUT)
@@ -307,10 +307,11 @@ def _open_finding(one: str, arch: str | None, grounds: tuple[Because, ...], fact
         detail=machine(facts, matrix, needs, this),
         because=grounds,
         row=flavour.row if flavour else None,
-        fix=fixes.rebuild(
+        fix=fixes.change_driver(
             facts,
+            matrix,
             f"Install the proprietary (closed) flavour of the kernel module{last}.",
-            *fixes.driver(facts, matrix, span.last if span else None),
+            span.last if span else None,
         ),
     )
 
@@ -335,6 +336,6 @@ def closed_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Find
             title=f"The proprietary kernel module does not support the {arch} GPU at {copy.key}; it needs the open one",
             because=(because(facts, "nvidia.ko", "flavour"), because_of(facts, "pci-display", copy, "device_id")),
             row=flavour.row,
-            fix=fixes.rebuild(facts, "Install the open flavour of the kernel module.", *fixes.driver(facts, matrix)),
+            fix=fixes.change_driver(facts, matrix, "Install the open flavour of the kernel module."),
             confidence=Confidence.LIKELY,
         )
