@@ -185,6 +185,16 @@ def all_links_down(said: dict[str, Any], gpu: int) -> None:
         one["active"] = False
 
 
+@named("nvlink-inactive", "active")
+def some_links_down_where_one_gpu_is_listed(said: dict[str, Any], gpu: int) -> None:
+    held = part(said, "nvidia.ko")["instances"][0]["facts"]
+    for number in reversed(range(gpu)):
+        uncounted(said, number)
+        drop(said, "pci-display", number)
+        held["gpus"].pop(number)
+    part(said, "nvlink")["instances"][0]["facts"]["active"] -= 3
+
+
 @named("gpu-memory-held", "memory.used_mib")
 def memory_of_nobody(said: dict[str, Any], gpu: int) -> None:
     put(said, "gpu", gpu, "memory.used_mib", 61440)

@@ -44,6 +44,8 @@ PIECES = (
         "(UUID: GPU-",
         "MIG 1g.5gb Device 0: ",
     ),
+    *("GPU 1: X\n Link 0: ", "2.5 GB/s\n", "<inactive>\n", " Link 1: CRC Errors: 3\n", "CA 'mlx5_0'\n", "Port 1:\n"),
+    *("State: Down\n", "phys state: 5: LinkUp\n", "hca_id: mlx5_1\n", "Rate: 400\n", "fw_ver: 28.39\n"),
     *("torch==", "Name: x\nVersion: 1", "Package Version\n------- ---", "[conda] ", "ii  nvidia-", "cuda ", "driver "),
     *(
         "Xid (PCI:0000:",

@@ -261,3 +261,78 @@ def test_xml_says_what_the_long_form_says() -> None:
 def test_a_gpu_in_cut_xml_works() -> None:
     cut = XML[: XML.index("<mig_mode>")]
     assert report(read(f"My exporter cannot parse this:\n{cut}")).verdict.status is Health.HEALTHY
+
+
+GPU = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-11111111-1111-1111-1111-111111111111)\n"
+LINKS = f"{GPU}\t Link 0: 26.562 GB/s\n\t Link 1: <inactive>\n\t Link 2: 26.562 GB/s\n"
+ERRORS = f"{GPU}\t Link 0: Replay Errors: 0\n\t Link 0: Recovery Errors: 12\n\t Link 0: CRC Errors: 3\n"
+
+
+def test_the_state_and_the_errors_of_nvlinks_are_read() -> None:
+    (link,) = copies(read(LINKS), "nvlink").values()
+    assert link.facts["links"] == (
+        {"link": 0, "active": True, "speed_gbps": 26.562},
+        {"link": 1, "active": False},
+        {"link": 2, "active": True, "speed_gbps": 26.562},
+    )
+    assert (link.facts["active"], link.facts["total"], link.facts["index"]) == (2, 3, 0)
+    (link,) = copies(read(ERRORS), "nvlink").values()
+    assert link.facts["links"] == ({"link": 0, "errors": {"replay": 0, "recovery": 12, "crc_data": 3}},)
+    assert "active" not in link.facts
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (LINKS, "nvlink-inactive"),
+        (LINKS.replace("H100 80GB HBM3", "RTX A6000"), None),  # a bridge may leave links unused
+        (LINKS.replace("<inactive>", "26.562 GB/s"), None),
+        (LINKS.replace("26.562 GB/s", "<inactive>"), None),  # one GPU of several, given to a virtual machine
+        (ERRORS, "nvlink-error"),
+        (ERRORS.replace("12", "0").replace("3\n", "0\n"), None),
+    ],
+)
+def test_links_that_failed_are_a_fault_and_those_that_need_not_work_are_none(text: str, found: str | None) -> None:
+    made = report(read(text))
+    assert [one.id for one in made.findings if one.id.startswith("nvlink")] == ([found] if found else [])
+
+
+IBSTAT = """CA 'mlx5_0'
+\tCA type: MT4129
+\tNumber of ports: 1
+\tFirmware version: 28.39.1002
+\tPort 1:
+\t\tState: Initializing
+\t\tPhysical state: LinkUp
+\t\tRate: 400
+\t\tLink layer: InfiniBand
+"""
+IBSTATUS = """Infiniband device 'mlx5_0' port 1 status:
+\tdefault gid:\t fe80:0000:0000:0000:0000:0000:0000:0001
+\tstate:\t\t 2: INIT
+\tphys state:\t 5: LinkUp
+\trate:\t\t 400 Gb/sec (4X NDR)
+\tlink_layer:\t InfiniBand
+"""
+DEVINFO = """hca_id:\tmlx5_0
+\ttransport:\t\t\tInfiniBand (0)
+\tfw_ver:\t\t\t28.39.1002
+\t\tport:\t1
+\t\t\tstate:\t\t\tPORT_INIT (2)
+\t\t\tlink_layer:\t\tInfiniBand
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "less"), [(IBSTAT, ()), (IBSTATUS, ("firmware",)), (DEVINFO, ("physical", "rate_gbps"))]
+)
+def test_three_tools_that_list_ports_say_the_same(text: str, less: tuple[str, ...]) -> None:
+    (port,) = copies(read(text), "infiniband").values()
+    facts = {"firmware": "28.39.1002", "state": "INIT", "physical": "LinkUp", "rate_gbps": 400.0}
+    facts |= {"card": "mlx5_0", "port": 1, "link_layer": "InfiniBand"}
+    assert (port.key, dict(port.facts)) == ("mlx5_0/1", {name: facts[name] for name in facts if name not in less})
+
+
+def test_a_port_that_waits_for_its_subnet_manager_is_a_fault_beside_gpus_of_a_data_centre() -> None:
+    assert [one.id for one in report(read(GPU + IBSTAT)).findings] == ["rdma-port-degraded"]
+    assert "rdma-port-degraded" not in [one.id for one in report(read(IBSTAT.replace("LinkUp", "Polling"))).findings]
