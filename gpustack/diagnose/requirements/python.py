@@ -67,9 +67,10 @@ PACKAGES: Mapping[str, str] = {
     "llama.cpp": "llama-cpp-python",
 }
 ON_ARM = "linux-aarch64"
-FROM_SOURCE = frozenset(
-    {"flash-attention", "vllm", "xformers", "deepspeed", "llama.cpp"}
-)  # nvcc compiles them where the index has no wheel
+FROM_SOURCE = frozenset(  # nvcc compiles them where the index has no wheel
+    {"flash-attention", "vllm", "xformers", "deepspeed", "llama.cpp", "auto-gptq"}
+    | {"torch-scatter", "torch-sparse", "torch-cluster"}
+)
 UNFIT: Mapping[str, Kept] = {
     "flash-attention": Kept.LIMITED,
     "deepspeed": Kept.LIMITED,
