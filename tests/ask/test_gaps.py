@@ -196,7 +196,7 @@ def test_another_release_of_any_distribution_with_a_table_comes_with_its_command
 
 
 def test_on_macos_what_the_matrix_does_not_know_is_unknown_and_mlx_works() -> None:
-    assert [why(one, os="macos").verdict.value for one in ("mlx", "lightgbm==4.6.0", "cudnn")] == [
+    assert [why(one, os="macos").verdict.value for one in ("mlx", "catboost==1.2.8", "cudnn")] == [
         WORKS,
         UNKNOWN,
         FAILS,
