@@ -142,7 +142,8 @@ def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contr
     listed = _listed(held, matrix) if asked(held.copy) else None
     archive = listed if listed and not listed.wheels and listed.python.text else None
     fits, needs, row = min(_fits(held, version, t, matrix), key=lambda one: one[0], default=(None, "", None))
-    kept = Kept.OK if fits else UNFIT.get(held.component, Kept.BROKEN) if asked(held.copy) else Kept.UNKNOWN
+    unfit = Kept.UNKNOWN if t and held.component in UNFIT else UNFIT.get(held.component, Kept.BROKEN)
+    kept = Kept.OK if fits else unfit if asked(held.copy) else Kept.UNKNOWN
     if archive and (fits is None or not archive.python.holds(version)):
         needs, row = f"Python {archive.python} (the package index has only its source archive)", archive.row
         fetched = generated.unserved(matrix, archive.name, archive.version)
