@@ -77,7 +77,8 @@ def unspoken(
 
     Those in ``named_`` have their own missing row, which says more.
     """
-    reached = _ends(one for one in held if one.kind != "glibc")
+    own = ends(subject)  # another's Python says nothing about the two together
+    reached = _ends(one for one in held if one.kind != "glibc" and (one.kind != "python" or one.from_ in own))
     for one in facts.components:
         if one.id in ends(subject) | HELPERS | reached or one.id in named_ or not is_given(facts, one.id):
             continue

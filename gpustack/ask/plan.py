@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from gpustack.ask import commands, ground
 from gpustack.ask.given import made, put, where
 from gpustack.ask.pairs import SERVERS
-from gpustack.ask.releases import Candidate, candidates
-from gpustack.ask.search import Search, builds_of, rank
+from gpustack.ask.search import Search, builds_of, by_distance, lasting, rank, rows
+from gpustack.ask.subjects import install
 from gpustack.ask.why import Judged, judge
 from gpustack.diagnose import installing
 from gpustack.diagnose.change_sets import change_set, place, with_torch
 from gpustack.diagnose.machine.frameworks import embedded
 from gpustack.diagnose.machine.inventory import driver_release, on_windows
 from gpustack.diagnose.machine.values import text, told, version
-from gpustack.matrix.subjects import amd_intel, generated, serving, torch
-from gpustack.matrix.subjects.ranges import VersionRange, minor, version_of
+from gpustack.matrix.subjects import amd_intel, serving, torch
+from gpustack.matrix.subjects.ranges import VersionRange, minor
 from gpustack.model.command import ADDRESS, DOTTED, requirement, sh, step
 from gpustack.model.matrix_answer import Alternative, Change, Compatibility
 from gpustack.model.report import Kept
@@ -27,6 +27,7 @@ from gpustack.model.report import Kept
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpustack.ask.releases import Candidate
     from gpustack.ask.subjects import Subject
     from gpustack.model.facts import Facts
 
@@ -42,7 +43,7 @@ def alternatives(search: Search) -> tuple[Alternative, ...]:
     found: dict[str, Alternative] = {}
     for one in (one for find in (*finders, ground.compats, ground.drivers, ground.gpus) for one in find(search)):
         found.setdefault(one.subject, one)
-    return tuple(found.values()) or tuple(_with_driver(search)) or tuple(_with_python(search))
+    return tuple(found.values()) or tuple(_beside(search)) or tuple(_with_driver(search)) or tuple(_with_python(search))
 
 
 def as_it_is(search: Search) -> tuple[Alternative, ...]:
@@ -50,7 +51,7 @@ def as_it_is(search: Search) -> tuple[Alternative, ...]:
     if not rank(search.at):
         return ()
     subject = search.at.subject
-    spec = next((one.spec for one in _rows(search) if one.version == subject.version), f"=={subject.version}")
+    spec = next((one.spec for one in rows(search) if one.version == subject.version), f"=={subject.version}")
     words = "nothing needs to change" if search.facts.taken or search.subject.exact else "this release works"
     return (_made(Change.NONE, words, search.at, spec, search),)
 
@@ -96,7 +97,7 @@ def _versions(search: Search) -> Iterator[Alternative]:
     """
     kind = Change.DRIVER if search.subject.component == "nvidia-driver" else Change.VERSION
     offered, native = set[str](), False
-    for one in _by_distance(search):
+    for one in by_distance(search):
         minor = ".".join(one.version.split(".")[:2])
         enough = len(offered) >= search.versions
         if minor in offered or (enough and native):
@@ -125,37 +126,9 @@ def _bound_to_none(found: Judged) -> bool:
     return any("<" not in one and "==" not in one for one in pins)
 
 
-def _rows(search: Search) -> list[Candidate]:
-    span = VersionRange.parse(search.subject.span)
-    return [one for one in candidates(search.matrix, search.subject.component) if span.holds(one.version)]
-
-
-def _by_distance(search: Search) -> list[Candidate]:
-    rows, version = _rows(search), search.at.subject.version or ""
-    here = version_of(version)
-    ended = _lasting(search) is not search.subject
-    others = [one for one in rows if ended or version_of(one.version) != here]
-    if search.subject.component == "nvidia-driver":
-        others = [one for one in others if commands.is_supported(one.version, search.facts, search.matrix)]
-    if not search.subject.exact or here is None:
-        return others[::-1]
-    newer = [one for one in others if (found := version_of(one.version)) and found >= here]
-    older = [one for one in others if one not in newer][::-1]
-    pairs = [(place, 0, one) for place, one in enumerate(newer)] + [(place, 1, one) for place, one in enumerate(older)]
-    return [one for _, _, one in sorted(pairs, key=lambda pair: pair[:2])]
-
-
-def _lasting(search: Search) -> Subject:
-    """Return the subject; of a distribution that was given up for another, that one."""
-    subject = search.subject
-    gone = generated.unserved(search.matrix, subject.name, search.at.subject.version or "")
-    main = generated.DISTRIBUTIONS.get(subject.component, (subject.component,))[0]
-    return replace(subject, name=main) if gone and gone.stops else subject
-
-
 def _release(search: Search, one: Candidate) -> Judged | None:
     """Return the answer for another release, in the build that an install picks or else the best of its others."""
-    subject = replace(_lasting(search), version=one.version)
+    subject = replace(lasting(search), version=one.version)
     tries = [subject]
     if subject.component == "pytorch":
         usual = torch.default_build(search.matrix, one.version)
@@ -261,6 +234,26 @@ def _with_driver(search: Search) -> Iterator[Alternative]:
         typed = (*commands.driver(driver, search.at.facts, search.matrix), *found.commands)
         change = f"{found.change}, and another driver: {driver} or newer"
         yield replace(found, kind=Change.DRIVER, change=change, commands=typed)
+
+
+def _beside(search: Search) -> Iterator[Alternative]:
+    """Yield another release of what stands beside the subject, if nothing but the subject's requirement on it fails."""
+    wrong = [one for one in search.at.contracts if one.status is Kept.BROKEN]
+    other = next((one for one in search.others if wrong and one.component == wrong[0].to), None)
+    if other is None or len(wrong) > 1 or wrong[0].kind not in {"requirement", "torch"}:
+        return
+    span = VersionRange.parse(wrong[0].needs.partition(" ")[2])
+    there = replace(search, subject=other, at=replace(search.at, subject=other))
+    for one in (one for one in by_distance(there) if span.holds(one.version)):
+        usual = torch.default_build(search.matrix, one.version) if other.component == "pytorch" else None
+        changed = replace(other, version=one.version, tag=usual.tag if usual else other.tag)
+        found = search.better(
+            search.at.subject, put(search.facts, install(changed, where(search.facts), search.matrix))
+        )
+        if found:
+            words = f"another release of {other.name} beside it: {one.spec.removeprefix('==')}"
+            yield _made(Change.VERSION, words, replace(found, subject=changed), one.spec, search)
+            return
 
 
 def _in_wsl(search: Search) -> Iterator[Alternative]:

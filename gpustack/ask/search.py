@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpustack.ask import commands
+from gpustack.ask.releases import candidates
 from gpustack.ask.why import PSEUDO, Judged, judge
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import capabilities
 from gpustack.diagnose.machine.values import copies, text, told
-from gpustack.matrix.subjects import frameworks, gpus, torch
+from gpustack.matrix.subjects import frameworks, generated, gpus, torch
+from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.matrix_answer import Compatibility
 from gpustack.model.report import Kept
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
+    from gpustack.ask.releases import Candidate
     from gpustack.ask.subjects import Subject
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
@@ -82,6 +86,36 @@ def builds_of(subject: Subject, search: Search) -> tuple[Subject, ...]:
     else:
         tags = []
     return tuple(replace(subject, tag=tag) for tag in reversed(dict.fromkeys(tags)) if tag != subject.tag)
+
+
+def rows(search: Search) -> list[Candidate]:
+    """Return the releases of the subject in the range that was asked for."""
+    span = VersionRange.parse(search.subject.span)
+    return [one for one in candidates(search.matrix, search.subject.component) if span.holds(one.version)]
+
+
+def by_distance(search: Search) -> list[Candidate]:
+    """Return its other releases, those nearest to the one that was asked for first; of a range the newest first."""
+    known, version = rows(search), search.at.subject.version or ""
+    here = version_of(version)
+    ended = lasting(search) is not search.subject
+    others = [one for one in known if ended or version_of(one.version) != here]
+    if search.subject.component == "nvidia-driver":
+        others = [one for one in others if commands.is_supported(one.version, search.facts, search.matrix)]
+    if not search.subject.exact or here is None:
+        return others[::-1]
+    newer = [one for one in others if (found := version_of(one.version)) and found >= here]
+    older = [one for one in others if one not in newer][::-1]
+    pairs = [(place, 0, one) for place, one in enumerate(newer)] + [(place, 1, one) for place, one in enumerate(older)]
+    return [one for _, _, one in sorted(pairs, key=lambda pair: pair[:2])]
+
+
+def lasting(search: Search) -> Subject:
+    """Return the subject; of a distribution that was given up for another, that one."""
+    subject = search.subject
+    gone = generated.unserved(search.matrix, subject.name, search.at.subject.version or "")
+    main = generated.DISTRIBUTIONS.get(subject.component, (subject.component,))[0]
+    return replace(subject, name=main) if gone and gone.stops else subject
 
 
 def _maker(facts: Facts) -> str:

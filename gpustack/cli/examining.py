@@ -37,13 +37,11 @@ RECORDED_SECONDS = 60.0  # a busy machine must not read less of a file than an i
 DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
 
 
-def _list_checks(*, wanted: bool) -> None:
-    """Print each check with the first sentence of what it means."""
-    if wanted:
-        from gpustack.diagnose.rule import explain
+def _list_checks() -> None:
+    """Print each check with the first sentence of what it means; those of the plugins that are loaded too."""
+    from gpustack.diagnose.rule import explain
 
-        write("".join(f"{one}: {sentence(explain(one) or '')}\n" for one in findings()), None)
-        raise typer.Exit
+    write("".join(f"{one}: {sentence(explain(one) or '')}\n" for one in findings()), None)
 
 
 def doctor(
@@ -63,9 +61,7 @@ def doctor(
         list[str] | None,
         typer.Option("--only", metavar="ID", help="Report only this check (repeatable).", autocompletion=findings),
     ] = None,
-    _checks: Annotated[
-        bool, typer.Option("--list-checks", callback=_list_checks, is_eager=True, help="List all checks and exit.")
-    ] = False,
+    checks: Annotated[bool, typer.Option("--list-checks", help="List all checks and exit.")] = False,
     written: options.Shapes = None,
     outputs: options.Outputs = None,
     redacted: options.RedactedBy = None,
@@ -75,6 +71,8 @@ def doctor(
     quiet: options.Quiet = False,
 ) -> None:
     """Say what is wrong with this machine's GPU stack and how to fix it, the root cause first."""
+    if checks:
+        return _list_checks()
     wanted = places(context, written, outputs)
     wanted_ids = [known(one, findings(), "check") for one in only or ()]
 

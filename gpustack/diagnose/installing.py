@@ -47,7 +47,9 @@ TORCH_INDEX = "https://download.pytorch.org/whl"
 ON_INDEX = ("torch", "torchvision", "torchaudio", "xformers")  # what PyTorch's own index has
 # Packages that the index has as source, or as wheels of no torch in particular: without --no-build-isolation their
 # build does not find the torch that is here ("No module named 'torch'").
-FROM_SOURCE = frozenset({"flash-attn", "mamba-ssm", "causal-conv1d", "deepspeed", "natten", "gsplat"})
+FROM_SOURCE = frozenset({"flash-attn", "mamba-ssm", "causal-conv1d", "deepspeed", "natten", "gsplat"}) | {
+    f"torch-{name}" for name in ("scatter", "sparse", "cluster")
+}
 # By a part of the path of its Python, or by what it was found to be: who manages an environment.
 MANAGERS = (("/.pixi/envs/", "pixi"), ("/pypoetry/virtualenvs/", "poetry"))
 KINDS = {"uv": "uv", "uv tool": "uv", "poetry": "poetry", "pixi": "pixi"}

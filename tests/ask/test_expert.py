@@ -144,7 +144,7 @@ def test_what_is_bound_to_torch_comes_with_the_torch_that_is_here() -> None:
     """Bitsandbytes 0.50 replaces torch 2.1.2 when installed beside it; unpinned, vllm installs its newest release."""
     first = plan("bitsandbytes", "torch==2.1.2").alternatives[0]
     assert first.commands == ("python -m pip install bitsandbytes==0.45.5 torch==2.1.2",)
-    assert why("bitsandbytes==0.50.0", "torch==2.1.2").verdict is Compatibility.UNKNOWN
+    assert why("bitsandbytes==0.50.0", "torch==2.1.2").verdict is Compatibility.INCOMPATIBLE
     found = plan("vllm", "torch==2.9.0").alternatives
     assert found[0].commands == ("python -m pip install vllm==0.13.0 torch==2.9.0",)
     assert not [one for one in found if one.subject.startswith("vllm==0.2.")]  # of torch 2.1, and names no newest

@@ -195,8 +195,23 @@ def test_another_release_of_any_distribution_with_a_table_comes_with_its_command
     assert first.commands == ("python -m pip install numba==0.58.1",)
 
 
+@pytest.mark.parametrize(
+    ("asked", "beside", "change"),
+    [
+        ("cudf-cu12==26.10.2", "numba==0.66.0", "numba==0.64.0"),
+        ("cuda-cccl==0.5.1", "cuda-pathfinder==1.2.0", "cuda-pathfinder==1.2.3"),
+        ("auto-gptq==0.7.1", "torch==1.12.0", "torch==1.13.0"),
+    ],
+)
+def test_a_release_that_no_other_of_its_own_suits_names_that_of_the_one_beside_it(
+    asked: str, beside: str, change: str
+) -> None:
+    (found,) = why(asked, beside).alternatives
+    assert found.commands[0] == f"python -m pip install {change}"
+
+
 def test_on_macos_what_the_matrix_does_not_know_is_unknown_and_mlx_works() -> None:
-    assert [why(one, os="macos").verdict.value for one in ("mlx", "lightgbm==4.6.0", "cudnn")] == [
+    assert [why(one, os="macos").verdict.value for one in ("mlx", "catboost==1.2.8", "cudnn")] == [
         WORKS,
         UNKNOWN,
         FAILS,

@@ -223,6 +223,10 @@ def test_jax_and_its_plugin_of_other_releases_are_named(text: str, mentions: tup
         ("vllm==0.2.7\ntorch==2.1.0", None),  # only the last number differs: a list does not show whether that matters
         ("bitsandbytes==0.46.0\ntorch==1.0.0", None),  # the matrix has no requirements of that release
         ("numba==99.0\nnumpy==2.2.0", None),
+        ("autoawq==0.2.6\ntorch==2.5.1", "autoawq 0.2.6 requires torch ==2.3.1, but torch 2.5.1 is installed"),
+        ("autoawq==0.2.6\ntorch==2.3.0", None),
+        ("cuml-cu12==26.10.0\ncudf-cu12==26.8.0", "cuml-cu12 26.10.0 requires cudf-cu12 ==26.10.*"),
+        ("mlx==0.32.4\ntorch==2.3.0", None),  # of an extra alone
     ],
 )
 def test_a_mere_list_of_packages_is_checked_against_what_the_index_says_of_them(listed: str, said: str | None) -> None:

@@ -12,6 +12,7 @@ from packaging.version import Version
 
 from gpustack.ask import answering
 from gpustack.ask.given import Given
+from gpustack.diagnose.requirements.python import UNFIT
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import generated
 from gpustack.model.matrix_answer import Compatibility
@@ -89,7 +90,9 @@ def test_a_release_works_only_with_a_python_and_a_platform_that_it_has_a_wheel_f
         wheel = row.python.holds(f"{python.rstrip('t')}.99") and any(fits(one, python) for one in held)
         answer = answering.why([f"{name}=={row.version}"], Given(python=python, **PLATFORMS[platform]), None, MATRIX)
         if row.wheels and not wheel:
-            assert answer.verdict not in WORKS, (row.version, platform, python, answer.reasons)
+            built = name in UNFIT and not python.endswith("t")  # by pip, from its source archive
+            works = {Compatibility.COMPATIBLE} if built else WORKS
+            assert answer.verdict not in works, (row.version, platform, python, answer.reasons)
         denied = [one for one in answer.reasons if one.verdict is Compatibility.INCOMPATIBLE]
         if wheel:  # what rules it out anyway says more than the index does, and names its source
             assert not any(one.row and one.row.table == f"generated/{name}" for one in denied), denied
@@ -145,7 +148,7 @@ def test_a_pair_is_judged_as_metadata_says(name: str) -> None:
         if not allowed:
             assert answer.verdict is not Compatibility.COMPATIBLE, (texts, board, python, answer.reasons)
         denied = [one for one in answer.reasons if one.verdict is Compatibility.INCOMPATIBLE and one.row]
-        if allowed:
+        if allowed and "cuda" not in answer.meant:  # JAX for CUDA: what its extra requires counts too
             assert not [
                 one for one in denied if one.row and one.row.text.startswith(f"{name} {row.version} requires {other} ")
             ]

@@ -213,7 +213,7 @@ def test_a_wheel_without_headers_a_ptxas_that_fails_and_no_wheel_give_no_table(s
 MEASURED = coverage.table(GENERATED / "measured" / "headers.toml")
 
 
-LIBRARIES = ("nccl", "cublas", "cudnn9")
+LIBRARIES = ("nccl", "cublas", "cusolver", "cusparse", "cudnn9")
 PARTS = [("cuda", "name"), ("nvml", "name"), ("driver", "driver"), *((one, "name") for one in LIBRARIES)]
 
 

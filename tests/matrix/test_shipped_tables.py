@@ -117,6 +117,31 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("jax-cuda12-plugin==0.7.0", "jax-cuda12-pjrt==0.7.1"), {}, FAILS),
         (("torch==2.9.0",), {"os": "windows", "machine": "aarch64"}, UNKNOWN),  # the table does not cover its wheels
         (("vllm==0.1.0", "torch==2.0.0"), {}, UNKNOWN),  # only a source archive: its requirements were not read
+        (("cuda-cccl==0.5.1", "cuda-pathfinder==1.2.0"), {}, FAILS),
+        (("cuda-cccl==1.0.0", "numba==0.59.0"), {}, UNKNOWN),  # of its extras alone
+        (("cuda-cccl==0.3.2",), {"python": "3.12", "os": "windows"}, FAILS),
+        (("nvmath-python==0.8.0", "cuda-core==1.0.0"), {}, FAILS),
+        (("cuml-cu12==26.10.0", "cudf-cu12==26.8.0"), {}, FAILS),
+        (("cuml-cu12==26.10.0", "cudf-cu12==26.10.2"), {}, WORKS),
+        (("cuml-cu12==25.8.0",), {"python": "3.12"}, UNKNOWN),  # fetched from NVIDIA's own index
+        (("lightgbm==4.7.0", "numpy==1.20.0"), {}, FAILS),
+        (("torch-scatter==2.1.2",), {"python": "3.12"}, Compatibility.LIMITED),  # compiled by pip
+        (("torch-scatter==2.1.2", "torch==2.7.1"), {"python": "3.12"}, UNKNOWN),
+        (("torch-cluster==1.6.3",), {"python": "3.7"}, FAILS),
+        (("torch-sparse==0.6.17",), {"python": "3.7"}, Compatibility.LIMITED),
+        (("auto-gptq==0.7.1", "torch==1.12.0"), {}, FAILS),
+        (("auto-gptq==0.7.1",), {"python": "3.12"}, FAILS),
+        (("autoawq==0.2.6", "torch==2.5.1"), {}, FAILS),
+        (("autoawq==0.2.9", "torch==2.6.0"), {"python": "3.12"}, UNKNOWN),  # a source archive
+        (("pytorch-triton-rocm==2.1.0",), {"python": "3.12"}, FAILS),
+        (("intel-extension-for-pytorch==2.8.0", "torch==2.8.0"), {"python": "3.13"}, WORKS),
+        (("intel-extension-for-pytorch==2.8.0", "torch==2.7.1"), {}, FAILS),
+        (("intel-extension-for-pytorch==2.5.0",), {"python": "3.12"}, Compatibility.LIMITED),  # withdrawn
+        (("dpctl==0.22.1",), {"python": "3.12", "machine": "aarch64"}, FAILS),
+        (("dpctl==0.22.1", "torch==2.8.0"), {"python": "3.12"}, UNKNOWN),  # torch's Python says nothing about the two
+        (("mlx==0.29.0",), {"python": "3.12", "machine": "aarch64"}, FAILS),
+        (("mlx==0.30.0",), {"python": "3.12", "machine": "aarch64"}, WORKS),
+        (("mlx==0.32.0",), {"python": "3.12", "os": "windows"}, WORKS),
     ],
 )
 def test_what_the_index_says_is_what_the_matrix_answers(

@@ -54,6 +54,7 @@ def test_a_system_of_a_plugin_is_probed_and_its_finding_is_in_the_report() -> No
     assert finding["fix"]["commands"] == ["sudo systemctl restart scratch.mount"]
     assert done.returncode == 1
     assert "example/scratch" in command("--plugins", EXAMPLE, "doctor", "--list-checks").stdout
+    assert "example/scratch" in command("doctor", "--list-checks", "--plugins", EXAMPLE).stdout
     assert "example/scratch" not in command("doctor", "--list-checks").stdout, "only where it is asked for"
 
 

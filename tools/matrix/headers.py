@@ -1,9 +1,9 @@
 """Tables from NVIDIA's headers and ptxas: supported host compilers, numbers of errors and fields, targets.
 
 How to read the next: ``python -m tools.matrix headers NAME==VERSION...`` of nvidia-cuda-runtime, nvidia-nvml-dev,
-nvidia-cuda-nvcc, and the wheels of NCCL, cuBLAS and cuDNN: only their headers, and ptxas, are fetched. Parts that no
-wheel named here gives stay as they are. The meaning of an error, in our words, is written by hand in codes.toml; tests
-compare it with these rows.
+nvidia-cuda-nvcc, and the wheels of NCCL, cuBLAS, cuSOLVER, cuSPARSE and cuDNN: only their headers, and ptxas, are
+fetched. Parts that no wheel named here gives stay as they are. The meaning of an error, in our words, is written by
+hand in codes.toml; tests compare it with these rows.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ NUMBERS = {  # by header: the part of the table, and the pattern for a name and 
     "nvml.h": ("nvml", re.compile(r"^\s*(NVML_SUCCESS|NVML_ERROR_\w+)\s*=\s*(\d+)", re.MULTILINE)),
     "nccl.h": ("nccl", re.compile(r"(nccl(?!NumResults)\w+) *= *(\d+)(?=[^{}]*} *ncclResult_t)")),
     "cublas_api.h": ("cublas", re.compile(r"(CUBLAS_STATUS_\w+)\s*=\s*(\d+)")),
+    "cusolver_common.h": ("cusolver", re.compile(r"(CUSOLVER_STATUS_\w+)\s*=\s*(\d+)")),
+    "cusparse.h": ("cusparse", re.compile(r"(CUSPARSE_STATUS_\w+)\s*=\s*(\d+)")),
     "cudnn_graph_v9.h": ("cudnn9", re.compile(r"(CUDNN_STATUS_\w+)\s*=\s*(\d+)")),
 }
 PARTS = {*(part for part, _ in NUMBERS.values()), "fields", "targets"}
@@ -36,7 +38,7 @@ ABOUT = """\
 # Numbers and names in NVIDIA's headers, and the targets of ptxas, as they are there.
 # Made by: python -m tools.matrix headers NAME==VERSION... Do not edit.
 #
-# cuda, driver, nvml, nccl, cublas, cudnn9  errors.   fields  what nvmlDeviceGetFieldValues takes.
+# cuda, driver, nvml, nccl, cublas, cusolver, cusparse, cudnn9  errors.   fields  what nvmlDeviceGetFieldValues takes.
 # targets  architectures that ptxas compiles for; those with an a or f are left out.
 """
 

@@ -48,7 +48,7 @@ READ = ("linux-x86_64", "any", "linux-aarch64")  # the wheels whose METADATA is 
 MANYLINUX = {"manylinux2010": "2.12", "manylinux2014": "2.17"}  # some wheels tagged manylinux1 need a newer glibc
 NUMBERED = re.compile(r"manylinux_(\d+)_(\d+)_")
 FAMILIES = re.compile(
-    r"(?:nvidia|cuda|cutensor|tensorrt|jax-cuda|rocm|intel|triton|pytorch-triton|flashinfer|cupy)\b.*"
+    r"(?:nvidia|cuda|cutensor|tensorrt|jax-cuda|rocm|intel|triton|pytorch-triton|flashinfer|cupy|mlx-(?:cpu|cuda|metal))\b.*"
 )
 ABOUT = """\
 # Releases of {name} on the package index. Made by: python -m tools.matrix {name}. Do not edit.

@@ -22,6 +22,7 @@ from packaging.utils import parse_wheel_filename
 from gpustack.ask import answering
 from gpustack.ask.given import Given
 from gpustack.ask.why import VERDICTS, WORST
+from gpustack.diagnose.requirements.python import UNFIT
 from gpustack.matrix.subjects.generated import MACHINES
 from gpustack.model.matrix_answer import Compatibility
 from tools.matrix.index import NotReadError, listing
@@ -59,12 +60,16 @@ class Claim:
 
 
 def drawn(one: Distribution, index: Index, count: int, seed: int) -> tuple[Claim, ...]:
-    """Return claims about random releases of a distribution; METADATA is read as far as the run's limit allows."""
+    """Return claims about random releases of a distribution; METADATA is read as far as the run's limit allows.
+
+    A Python without a wheel is no claim about what pip compiles from a source archive instead.
+    """
     chance = random.Random(f"{one.name} {seed}")  # noqa: S311 - a sample, no secret
     wheels, code = _wheels(one.name, one, index), _wheels(WITH.get(one.name, one.name), one, index)
     there = {version: (wheels[version], code.get(version, ())) for version in sorted(wheels) if wheels[version]}
     rounds = range(count if there else 0)
-    return tuple(dict.fromkeys(claim for _ in rounds for claim in _of(one.name, there, index, chance)))
+    claims = dict.fromkeys(claim for _ in rounds for claim in _of(one.name, there, index, chance))
+    return tuple(claim for claim in claims if claim.holds or claim.beside or one.component not in UNFIT)
 
 
 def _wheels(name: str, one: Distribution, index: Index) -> Mapping[Version, Sequence[Link]]:
@@ -91,7 +96,8 @@ def _of(
     environment = {**MACHINES[platform], "python_version": python.rstrip("t"), "extra": ""}
     needs: dict[str, list[Requirement]] = defaultdict(list)
     for one in map(Requirement, metadata.get_all("Requires-Dist") or ()):
-        if one.name in BESIDE and (one.marker is None or one.marker.evaluate(environment)):
+        stated = one.specifier or one.name != "torch"  # "any torch" does not say which one a wheel was compiled with
+        if one.name in BESIDE and stated and (one.marker is None or one.marker.evaluate(environment)):
             needs[one.name].append(one)
     for other, found in sorted(needs.items()):
         pinned = [part.version for one in found for part in one.specifier if part.operator in {"==", "<=", ">="}]

@@ -87,7 +87,7 @@ def _torch(copy: Copy, build: Build, matrix: Matrix) -> Iterator[Fit]:
     version = build.copy.version or ""
     found, parsed = f"torch {version}", ranges.version_of(version)
     own = parsed is None or parsed.is_prerelease or "nv" in (parsed.local or "")
-    for span, row, otherwise in PINS[copy.component](copy, build, matrix):
+    for span, row, otherwise in (*PINS[copy.component](copy, build, matrix),) or _listed(copy, matrix):
         kept = Kept.OK if span.holds(version) else Kept.UNKNOWN if own else otherwise
         yield Fit(kept=kept, needs=f"torch {span}", found=found, row=row)
 
@@ -119,10 +119,16 @@ def _pinned(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
         yield known.torch, known.row, Kept.BROKEN
 
 
+def _listed(copy: Copy, matrix: Matrix) -> Iterator[Pin]:
+    """Return the PyTorch that the METADATA of a release names, on whatever Python."""
+    for one in generated.named(matrix, copy.component, copy.version):
+        if (span := one.pin("torch")) and span.text:
+            yield span, one.requiring("torch", span), Kept.BROKEN
+
+
 def _bitsandbytes(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
-    listed = generated.release_of(matrix, "bitsandbytes", copy.version)
-    if listed and (span := listed.pin("torch")):
-        yield span, listed.requiring("torch", span), Kept.BROKEN
+    if listed := tuple(_listed(copy, matrix)):
+        yield from listed
         return
     known = training.bitsandbytes_of(matrix, copy.version)
     stated = training.bitsandbytes_torch(matrix, copy.version)

@@ -67,9 +67,10 @@ PACKAGES: Mapping[str, str] = {
     "llama.cpp": "llama-cpp-python",
 }
 ON_ARM = "linux-aarch64"
-FROM_SOURCE = frozenset(
-    {"flash-attention", "vllm", "xformers", "deepspeed", "llama.cpp"}
-)  # nvcc compiles them where the index has no wheel
+FROM_SOURCE = frozenset(  # nvcc compiles them where the index has no wheel
+    {"flash-attention", "vllm", "xformers", "deepspeed", "llama.cpp", "auto-gptq"}
+    | {"torch-scatter", "torch-sparse", "torch-cluster"}
+)
 UNFIT: Mapping[str, Kept] = {
     "flash-attention": Kept.LIMITED,
     "deepspeed": Kept.LIMITED,
@@ -141,7 +142,8 @@ def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contr
     listed = _listed(held, matrix) if asked(held.copy) else None
     archive = listed if listed and not listed.wheels and listed.python.text else None
     fits, needs, row = min(_fits(held, version, t, matrix), key=lambda one: one[0], default=(None, "", None))
-    kept = Kept.OK if fits else UNFIT.get(held.component, Kept.BROKEN) if asked(held.copy) else Kept.UNKNOWN
+    unfit = Kept.UNKNOWN if t and held.component in UNFIT else UNFIT.get(held.component, Kept.BROKEN)
+    kept = Kept.OK if fits else unfit if asked(held.copy) else Kept.UNKNOWN
     if archive and (fits is None or not archive.python.holds(version)):
         needs, row = f"Python {archive.python} (the package index has only its source archive)", archive.row
         fetched = generated.unserved(matrix, archive.name, archive.version)

@@ -13,6 +13,7 @@ from gpustack.diagnose.machine.extensions import SERVING
 from gpustack.diagnose.machine.frameworks import because_package, installed, platform
 from gpustack.diagnose.machine.inventory import Build, builds, from_text
 from gpustack.diagnose.machine.values import because_of, copies, number, table, text, texts, told
+from gpustack.diagnose.requirements.extensions import DISTRIBUTIONS as JUDGED
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import generated, ranges
 from gpustack.matrix.subjects.ranges import numbers
@@ -85,7 +86,8 @@ def _alone(build: Build) -> Instance:
 def _pins(listed: Instance, facts: Facts, matrix: Matrix) -> Mapping[str, Mapping[str, object]]:
     """Return what the packages here require of each other: as they say, or as the index does of a mere list of them.
 
-    What extensions and servers in such a list require of torch is a requirement of their own.
+    What extensions and servers in such a list require of torch is a requirement of their own; of others, a torch that
+    differs in the last number alone is let be, since a list does not show whether that matters.
     """
     if "pins" in listed.facts or not from_text(facts):
         return {name: table(listed.facts, "pins", name) for name in table(listed.facts, "pins")}
@@ -94,9 +96,10 @@ def _pins(listed: Instance, facts: Facts, matrix: Matrix) -> Mapping[str, Mappin
     found: dict[str, dict[str, object]] = {}
     for name, version in here.items():
         known = generated.release_of(matrix, name, str(version))
-        for other in sorted(set(known.names) & set(here) - {TORCH}) if known else ():
+        for other in sorted(set(known.names) & set(here) - ({TORCH} if name in JUDGED else set())) if known else ():
             span = known.pin(other, platform(facts) or "", python) if known else None
-            if span is not None and span.text:
+            there = ranges.version_of(str(here[other])) if other == TORCH else None
+            if span is not None and span.text and not (there and _pin_near(span.text, there)):
                 found.setdefault(name, {})[other] = span.text
     return found
 

@@ -185,8 +185,9 @@ FAMILIES = (
     Family(
         id="cudnn8", title="cuDNN 8 status", layer=Layer.LIBRARY, said="cudnn", parts=(("codes", "cudnn8"),), see=DOCTOR
     ),
-    Family(
-        id="cublas", title="cuBLAS status", layer=Layer.LIBRARY, said="cublas", parts=(("codes", "cublas"),), see=DOCTOR
+    *(
+        Family(id=one, title=f"{name} status", layer=Layer.LIBRARY, said=one, parts=(("codes", one),), see=DOCTOR)
+        for one, name in (("cublas", "cuBLAS"), ("cusolver", "cuSOLVER"), ("cusparse", "cuSPARSE"))
     ),
     Family(
         id="nccl",
