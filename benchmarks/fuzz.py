@@ -29,7 +29,7 @@ from benchmarks.odd_inputs import SNAPSHOTS, TEXTS, OddHost, bent, spoilt, swapp
 from gpustack import bench, imports, policy, snapshots  # noqa: E402
 from gpustack.ask import subjects  # noqa: E402
 from gpustack.bench import listening, results, suite  # noqa: E402
-from gpustack.collect import catalogue, probe_results, workers  # noqa: E402
+from gpustack.collect import catalogue, probe_results, subprocesses  # noqa: E402
 from gpustack.collect import updates as index  # noqa: E402
 from gpustack.compare import compare  # noqa: E402
 from gpustack.diagnose.engine import judge  # noqa: E402
@@ -197,7 +197,7 @@ def targets() -> tuple[Target, ...]:
     parse_all = [kind.parse for kind in vars(versions).values() if isinstance(kind, type) and hasattr(kind, "parse")]
     return (
         Target("answers of probes", eat_answer, 10),
-        Target("lines of probes", lambda dice: workers._object(bent(dice, said)), 12),  # noqa: SLF001 - what reads them
+        Target("lines of probes", lambda dice: subprocesses.answered(bent(dice, said)), 12),
         Target("probes on odd machines", eat_machine, 20),
         Target("files of the kernel", eat_files, 12),
         Target("ELF files", lambda dice: _elf(elf, dice), 10),
