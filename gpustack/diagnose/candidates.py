@@ -98,7 +98,7 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
 def _printed(facts: Facts) -> bool:
     """Return whether a program, not a person, lists a GPU of AMD or Intel."""
     held = (copy for name in LISTED for copy in copies(facts, name) if copy.status is Status.PRESENT)
-    return any(strength is Strength.PRINTED for copy in held for strength in copy.strengths.values())
+    return any(how is Strength.PRINTED and fact != "gfx" for copy in held for fact, how in copy.strengths.items())
 
 
 def _spoken_of_at_work(facts: Facts) -> bool:

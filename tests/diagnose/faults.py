@@ -737,6 +737,11 @@ OF_AMD = (
     *(("sibling-differs", f"clocks.max_{name}_mhz", 1000) for name in ("core", "memory")),
     ("sibling-differs", "memory.vram_total_mib", 32_752),
 )
+OF_INTEL_FIRMWARE = (
+    ("gpu-not-answering", "guc", "LOAD FAIL"),
+    ("gpu-not-answering", "huc", "LOAD FAIL"),
+    ("gpu-firmware-missing", "guc", "MISSING"),
+)
 OF_INTEL = (
     *(("gpu-missing", "driver", None), ("gpu-missing", "nodes[0].exists", False)),
     *(("pcie-link-degraded", "link.width", value) for value in (8, 4)),
@@ -894,12 +899,12 @@ FAULTS = (
     logs("gpu-not-answering", "amdgpu", "amdgpu: qcm fence wait loop timeout expired", maker="amd-gpu", whole=True),
     module("gpu-missing", "nodes[", "nodes[1].exists", value=False),
     module("gpu-not-answering", "state", "state", "going"),
+    module("gpu-not-answering", "not_started", "not_started", "smu -62"),
+    module("gpu-not-answering", "stopped_ring", "stopped_ring", "gfx_0.0.0"),
+    module("gpu-firmware-missing", "not_started", "not_started", "psp -2"),
     *(fact(finding, "intel-gpu", path, value) for finding, path, value in OF_INTEL),
     *(
-        replace(
-            fact("gpu-not-answering", "intel-gpu", f"firmware.{name}.state", "LOAD FAIL"),
-            fact=f"firmware[{name}].state",
-        )
-        for name in ("guc", "huc")
+        replace(fact(finding, "intel-gpu", f"firmware.{name}.state", state), fact=f"firmware[{name}].state")
+        for finding, name, state in OF_INTEL_FIRMWARE
     ),
 )

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import naming
-from gpustack.diagnose.machine.events import heard, said
+from gpustack.diagnose.machine.events import heard, said, value
 from gpustack.diagnose.machine.inventory import builds, capabilities, driver_release, gpus
 from gpustack.diagnose.machine.values import flag, table, told
 from gpustack.matrix.subjects.ranges import numbers
@@ -20,7 +20,7 @@ from gpustack.model.command import sh
 from gpustack.model.facts import Facts, Unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpustack.matrix import Matrix
 
@@ -126,6 +126,16 @@ def without_gpu(facts: Facts) -> bool:
     if not inside(facts) or asked or heard(facts, *TOOLKIT):
         return False
     return heard(facts, *NOT_FOUND) or (asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts)))
+
+
+JETSON = ("jetson-image", "jetson-linux")
+
+
+def newer_jetson(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Yield the Jetson Linux of an image and of the machine, where the image's is newer and CUDA does not work."""
+    image, own = (value(facts, kind, "l4t") for kind in JETSON)
+    if image and own and numbers(image)[:2] > numbers(own)[:2] and heard(facts, "init-error", *NOT_WORKING):
+        yield image, own
 
 
 def _answered_no(facts: Facts) -> bool:

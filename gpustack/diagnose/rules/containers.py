@@ -15,7 +15,7 @@ from gpustack.diagnose.machine.values import because, because_of, flag, items, n
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
 from gpustack.model.command import ADDRESS, NAME, sh, step
-from gpustack.model.facts import Facts, Layer
+from gpustack.model.facts import Facts, Layer, Strength
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
@@ -67,13 +67,13 @@ def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     )
 
 
-ABSENT = "No such file or directory"
+ABSENT, STATED = "No such file or directory", Strength.STATED
 INSIDE = ("container-inside-said", "container-told", "docker-run")
 
 
 def _of_amd(facts: Facts) -> Iterator[Finding]:
     """Yield the finding where a container has software for AMD GPUs and no /dev/kfd, and its machine drives one."""
-    missing = next((one for one in said(facts, "kfd-not-opened") if ABSENT in one.line), None)
+    missing = next((one for one in said(facts, "kfd-not-opened") if ABSENT in one.line or one.strength is STATED), None)
     if missing and (facts.host.container or heard(facts, *INSIDE)):
         yield container_no_gpus_flag.finding(
             component=amd.MODULE,
@@ -323,6 +323,7 @@ def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Fi
     with the CUDA version of the machine's driver (nvidia-smi shows it) and does not start the container. The driver
     belongs to the machine, not to the image. Update it there, or use an image for an older CUDA version.
     """
+    yield from _of_jetson(facts)
     own = containers.refused_by_image(facts, matrix)
     said_so = heard(facts, *REQUIRES_SAID)
     if not (own or said_so or _refused(facts, matrix)):
@@ -348,6 +349,19 @@ def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Fi
         row=next((one.row for one in toolkits.releases(matrix) if one.cuda == cuda), None),
         fix=_requires_fix(needs if cuda or said_so else "the driver that the image asks for", facts, matrix),
     )
+
+
+def _of_jetson(facts: Facts) -> Iterator[Finding]:
+    for image, own in containers.newer_jetson(facts):
+        yield container_requires_newer_driver.finding(
+            title=f"The image is for Jetson Linux {image}; this Jetson has {own}",
+            detail="An image for a Jetson needs the driver of its own Jetson Linux, or of a newer one of that JetPack.",
+            because=grounds(facts, *containers.JETSON, *NOT_WORKING, most=3),
+            fix=fixes.advice(
+                f"Use the image for r{own}, or install a newer JetPack on the Jetson.", sh("cat /etc/nv_tegra_release")
+            ),
+            confidence=Confidence.LIKELY,
+        )
 
 
 def _refused(facts: Facts, matrix: Matrix) -> bool:
