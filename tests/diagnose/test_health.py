@@ -21,12 +21,16 @@ from gpustack.model.facts import Call
 from gpustack.model.reading import made
 from gpustack.model.report import Confidence, Contract, Finding, Health, Kept, Report, Severity
 from tests.build import MATRIX, gpu, healthy, libcuda, machine, report, seen
+from tests.counting import each
 from tests.diagnose.faults import (
+    CHOSEN,
     FAULTS,
+    HARMLESS,
     Fault,
     all_links_down,
     gone_from_cuda,
     gone_from_nvml_without_a_word,
+    spread,
     uncounted,
 )
 from tests.diagnose.machines import OTHERS, add, add_ports, address, facts, of, part, pci, put, recorded
@@ -189,6 +193,24 @@ def test_a_machine_that_is_set_up_on_purpose_raises_nothing(
 ) -> None:
     said = of(maker, 2)
     change(said)
+    assert [one.title for one in report(facts(said)).findings if one.severity in GRAVE] == []
+
+
+@each(("component", "path", "value"), HARMLESS)
+def test_values_within_their_limits_and_settings_on_purpose_raise_nothing(
+    component: str, path: str, value: object
+) -> None:
+    for size in (2, 8):
+        said = of(component if component in OTHERS else "gpu", size)
+        bare(said)
+        spread(said, component, path, value, size)
+        assert [one.title for one in report(facts(said)).findings if one.severity in GRAVE] == []
+
+
+@pytest.mark.parametrize(("maker", "name", "value"), CHOSEN)
+def test_gpus_that_somebody_chose_raise_nothing(maker: str, name: str, value: str) -> None:
+    said = of(maker, 2)
+    add(said, "environment", "environment", {"variables": {name: value}})
     assert [one.title for one in report(facts(said)).findings if one.severity in GRAVE] == []
 
 
