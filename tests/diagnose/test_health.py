@@ -295,6 +295,10 @@ def test_persistence_is_a_warning_on_data_centre_gpus_alone_and_told_once() -> N
     ("name", "change"),
     [
         ("a virtual machine has it", lambda said: put(said, "pci-display", 1, "driver", "vfio-pci")),
+        (
+            "a virtual machine has one of Grace",
+            lambda said: put(said, "pci-display", 1, "driver", "nvgrace_gpu_vfio_pci"),
+        ),
         ("the module leaves it out", lambda said: put(said, "nvidia.ko", 0, "gpus[1].excluded", value=True)),
         ("another job has it", lambda said: put(said, "libcuda", 0, "visible", "0")),
         ("the container has no node of it", lambda said: put(said, "nvidia.ko", 0, "nodes[2].exists", value=False)),
