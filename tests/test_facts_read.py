@@ -46,17 +46,14 @@ BY_SOURCE: Mapping[tuple[str, str], str] = {
 # What could show a fault but is not judged yet: what it would show, and by block the paths of the facts.
 UNREAD: Mapping[str, Mapping[str, str]] = {
     "PCI Express errors, and what both ends can": {
-        "amd-gpu": "link.speed link.max_speed link.slot.speed",
-        "intel-gpu": "link.at link.switch link.speed link.max_speed",
+        "amd-gpu": "link.speed",
+        "intel-gpu": "link.at link.switch link.speed",
     },
     "temperatures against their limits and margins": {
         "amd-gpu": "temperature.edge_shutdown_c temperature.junction_shutdown_c temperature.memory_shutdown_c",
     },
-    "what has slowed the GPU since the driver was loaded": {
-        "intel-gpu": "clocks[].throttled",
-    },
     "siblings of one kind that differ, and settings that are not the default": {
-        "amd-gpu": "clocks.core_mhz clocks.memory_mhz power.watts",
+        "amd-gpu": "clocks.core_mhz clocks.memory_mhz",
     },
     "NVLink: links, errors, topology": {
         "infinity-fabric": "gpus links[].to links[].weight links[].min_mbs hives[][] cut",

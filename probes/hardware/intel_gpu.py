@@ -18,6 +18,11 @@ INTEGRATED = ":00:02.0"  # where every Intel GPU in a processor is on its bus
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 FIELD = re.compile(r"^([A-Z_]{1,40})=(.{0,200})$", re.MULTILINE)
 CLOCKS = ("act", "cur", "min", "max", "RP0", "RPn")
+# Linux, drivers/gpu/drm/xe/xe_gt_throttle.c; i915 has the first eight.
+REASONS = (
+    *("pl1", "pl2", "pl4", "thermal", "prochot", "ratl", "vr_thermalert", "vr_tdc"),
+    *("soc_thermal", "mem_thermal", "vr_thermal", "soc_avg_thermal"),
+)
 ASLEEP = "D3cold"  # to read a clock would wake the GPU
 
 
@@ -139,13 +144,21 @@ def clocks(host: "Host", device: str, node: "Optional[str]") -> "Iterator[Facts]
     for folder in host.glob(device + "/tile[0-9]*/gt[0-9]*/freq0"):
         part = "/".join(folder.split("/")[-3:-1])
         rows = {name.lower(): whole(word(host, "%s/%s_freq" % (folder, name.lower()))) for name in CLOCKS}
-        yield dict(rows, part=part, throttled=flag(word(host, folder + "/throttle/status")))
+        yield dict(rows, part=part, **slowed(host, folder + "/throttle/", "status", "reason_"))
     parts = host.glob(node + "/gt/gt[0-9]*") if node else []
     for folder in parts:
         rows = {name.lower(): whole(word(host, "%s/rps_%s_freq_mhz" % (folder, name))) for name in CLOCKS}
-        yield dict(rows, part=folder.rpartition("/")[2], throttled=flag(word(host, folder + "/throttle_reason_status")))
+        name = folder.rpartition("/")[2]
+        yield dict(rows, part=name, **slowed(host, folder + "/throttle_reason_", "status", ""))
     if node and not parts and host.exists(node + "/gt_max_freq_mhz"):
         yield dict({name.lower(): whole(word(host, "%s/gt_%s_freq_mhz" % (node, name))) for name in CLOCKS}, part="gt")
+
+
+def slowed(host: "Host", before: str, status: str, prefix: str) -> "Facts":
+    """Return whether something holds a clock down, and what; what xe and i915 call ``status`` is any of the others."""
+    held = flag(word(host, before + status))
+    why = [name for name in REASONS if held and flag(word(host, before + prefix + name))]
+    return {"throttled": held, "slowed_by": ", ".join(why) or None}
 
 
 def firmware(host: "Host", name: str, cards: "List[str]") -> "Facts":

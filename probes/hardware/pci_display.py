@@ -77,9 +77,9 @@ def describe(host: "Host", name: str) -> "Facts":
         "class": word(host, name, "class"),
         "driver": driver.rpartition("/")[2] if driver else None,
         "link": link(host, name),
-        "bridges": [{"pci": bridge, **link(host, bridge)} for bridge in above(host, name)],
+        "bridges": [{"pci": one, **link(host, one), "aer": aer(host, one)} for one in above(host, name)],
         "numa_node": node if node is not None and node >= 0 else None,
-        "aer": {kind: errors(host, name, kind) for kind in ("correctable", "nonfatal", "fatal")},
+        "aer": aer(host, name),
         "boot_vga": {"0": False, "1": True}.get(word(host, name, "boot_vga") or ""),
         "virtual_function": host.link("%s/%s/physfn" % (DEVICES, name)) is not None,
         "power_state": word(host, name, "power_state"),
@@ -102,6 +102,11 @@ def above(host: "Host", name: str) -> "List[str]":
     """Return the bridges between the device and the root of its bus, the nearest first."""
     parts = host.real("%s/%s" % (DEVICES, name)).split("/")[:-1]
     return [part for part in reversed(parts) if ADDRESS.fullmatch(part)]
+
+
+def aer(host: "Host", name: str) -> "Facts":
+    """Return how many errors a device has reported; those of a link may be counted by its other end alone."""
+    return {kind: errors(host, name, kind) for kind in ("correctable", "nonfatal", "fatal")}
 
 
 def errors(host: "Host", name: str, kind: str) -> "Optional[int]":

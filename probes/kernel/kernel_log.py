@@ -45,6 +45,12 @@ AMD = re.compile(
     r"|\bamdgpu\b.{0,200}(?:previous command|over temperature|test failed|unrecoverable|topology failure"
     r"|load tos failed|failed to respond|preemption time|will not be initialized|lost from bus|failed with error)"
 )
+# What xe and i915 say when something is wrong. Source: the format strings in xe_device.c, xe_gt.c, xe_guc_submit.c,
+# i915_gpu_error.c and i915_driver.c of Linux. A job that timed out is its program's matter.
+INTEL = re.compile(
+    r"\b(?:xe|i915) .{0,200}(?:declared device|reset failed|failed to respond|GPU HANG|initialization failed"
+    r"|load failed|firmware signature|with error -\d)"
+)
 # Each board's serial number is printed with its first Xid; it does not help to find a fault.
 SERIAL = re.compile(r"Serial Number", re.IGNORECASE)
 TURNED_AWAY = re.compile(
@@ -59,10 +65,11 @@ TURNED_BACK = re.compile(
     r"AMD-Vi: Event logged \[IO_PAGE_FAULT|DMAR: \[.{0,200}fault addr|DMAR:.{0,200}Request device \["
 )
 # What the machine's own hardware reports (APEI, machine checks), in Linux: drivers/firmware/efi/cper.c, HW_ERR;
-# and what the kernel does about it: mm/memory-failure.c, drivers/pci/pcie/aer.c and dpc.c.
+# and what the kernel does about it: mm/memory-failure.c, drivers/pci/pcie/aer.c and dpc.c, drivers/edac/edac_mc.c,
+# arch/x86/kernel/nmi.c.
 FAULTY = re.compile(
     r"\[Hardware Error\]|Memory failure: 0x|DPC: containment event|AER: .{0,60}Uncorrect"
-    r"|cpu clock throttled"
+    r"|cpu clock throttled|EDAC MC\d{1,3}: \d{1,9} UE |NMI: (?:PCI system|IOCK) error|NMI received for unknown reason"
 )
 # Lines that repeat what the administrator typed, or list what is loaded: the words in them are no events.
 ECHOES = re.compile(r"(?:Kernel c|C)ommand line:|Modules linked in:|Unknown kernel command line")
@@ -140,6 +147,7 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
     modules: "Dict[str, None]" = {}
     iommu: "Dict[str, None]" = {}
     amd: "Dict[str, None]" = {}
+    intel: "Dict[str, None]" = {}
     faulty: "Dict[str, None]" = {}
     for seconds, line in lines:
         kind, event = parse_xid(line)
@@ -151,6 +159,8 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
             remember(driver, line)
         if not event and AMD.search(line):
             remember(amd, line)
+        if not event and INTEL.search(line):
+            remember(intel, line)
         if not event and FAULTY.search(line):
             remember(faulty, line)
         if not event and TURNED_BACK.search(line):
@@ -164,6 +174,7 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
         "module_errors": list(modules)[-MOST_LINES:],
         "iommu_faults": list(iommu)[-MOST_LINES:],
         "amdgpu": list(amd)[-MOST_LINES:],
+        "intel": list(intel)[-MOST_LINES:],
         "hardware_errors": list(faulty)[-MOST_LINES:],
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.diagnose.machines import OTHERS, add, add_ports, address, part, pci, put
+from tests.diagnose.machines import GPUS, OTHERS, add, add_ports, address, part, pci, put
 
 RM = "NVRM: GPU {}: RmInitAdapter failed! (0x26:0x56:1482)"
 GRAVE = "[Hardware Error]: event severity: fatal"
@@ -76,6 +76,15 @@ def machine(finding: str, component: str, layer: str, path: str, value: object) 
     return Fault(name=f"{path}={value}", finding=finding, fact=path.partition("[")[0], plant=plant, whole=True)
 
 
+def spread(said: dict[str, Any], component: str, path: str, value: object, count: int) -> None:
+    """Set a fact on all GPUs of a machine, or once where it is the machine's own."""
+    if component not in {*GPUS, *OTHERS}:
+        machine("", component, component, path, value).plant(said, 0)
+        return
+    for number in range(count):
+        put(said, component, number, path, value)
+
+
 def clock(path: str, value: object) -> Fault:
     """Return a clock fault, on a machine that is neither virtual nor a container."""
 
@@ -108,6 +117,13 @@ def gone_with_a_line_in_the_log(said: dict[str, Any], gpu: int) -> None:
 @named("gpu-missing", "GPUs of")
 def gone_from_nvml_without_a_word(said: dict[str, Any], gpu: int) -> None:
     uncounted(said, gpu)
+
+
+@named("gpu-missing", "GPUs of CUDA")
+def gone_from_nvml_without_a_word_on_any_bus(said: dict[str, Any], gpu: int) -> None:
+    for name in ("gpu", "nvlink"):
+        drop(said, name, gpu)
+    part(said, "nvml")["instances"][0]["facts"]["gpu_count"] -= 1
 
 
 @named("gpu-missing", "GPUs of")
@@ -725,7 +741,60 @@ def a_gpu_without_infinity_fabric(said: dict[str, Any], gpu: int) -> None:
     held["links"] = [one for one in held["links"] if one["from"] != place]
 
 
+def masked(name: str, value: str, maker: str) -> Fault:
+    """Return a fault that is a variable which hides GPUs of AMD or Intel, or names some that do not exist."""
+    fault = machine("cuda-visible-devices-invalid", "environment", "environment", f"variables.{name}", value)
+    return replace(fault, maker=maker, fact="variables")
+
+
+def on_windows(fault: Fault) -> Fault:
+    """Return a fault on a Windows host, which has no sysfs, no device nodes and no kernel log."""
+    absent = {"linux-kernel", "kernel-log", "nvidia.ko", "nvidia-uvm.ko", "pci-display", "nvidia-driver"}
+
+    def plant(said: dict[str, Any], gpu: int) -> None:
+        said["host"].update(
+            os="Microsoft Windows Server 2022", kernel="10.0.20348", container=None, virtualisation=None
+        )
+        said["components"] = [one for one in said["components"] if one["id"] not in absent]
+        fault.plant(said, gpu)
+
+    return replace(fault, name=f"{fault.name} on Windows", plant=plant)
+
+
+def below(**counted: int) -> Fault:
+    """Return a fault that the port above the last GPU has counted, and the GPU itself has not."""
+
+    def plant(said: dict[str, Any], gpu: int) -> None:
+        put(said, "linux-kernel", 0, "uptime_s", 3600.0)
+        well = {"speed": 32.0, "width": 16, "max_speed": 32.0, "max_width": 16}
+        put(said, "pci-display", gpu, "bridges", [{"pci": "0000:66:00.0", **well, "aer": counted}])
+
+    return Fault(name=f"port above {counted}", finding="pcie-errors", fact="bridges[0].aer", plant=plant)
+
+
+@named("debug-variable-set", "NCCL_NET", whole=True)
+def tcp_beside_infiniband(said: dict[str, Any], _gpu: int) -> None:
+    add_ports(said)
+    add(said, "environment", "environment", {"variables": {"NCCL_NET": "Socket"}})
+
+
+@named("debug-variable-set", "NCCL_NET", whole=True)
+def tcp_beside_infiniband_for_every_program(said: dict[str, Any], _gpu: int) -> None:
+    add_ports(said)
+    add(said, "environment", "environment", {"nccl_conf": {"NCCL_NET": "socket"}})
+
+
+@named("gpu-missing", "listed", maker="intel-gpu")
+def left_out_by_level_zero(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "level-zero")["instances"][0]["facts"]["drivers"][0]["devices"].pop()
+
+
 OF_AMD = (
+    ("sibling-differs", "link.slot.speed", 8.0),
+    *(("sibling-differs", f"link.max_{name}", 8) for name in ("speed", "width")),
+    *(("gpu-sensor-error", path, 0.0) for path in ("temperature.junction_c", "power.watts")),
+    ("gpu-sensor-error", "power.watts", 5000.0),
+    ("gpu-overheat", "temperature", {"edge_c": 97.0, "edge_limit_c": 100.0}),
     ("ecc-corrected-high", "ras.corrected", 250_000),
     *(("gpu-overheat", "temperature.junction_c", 95.0), ("gpu-overheat", "temperature.memory_c", 90.0)),
     *(("pcie-link-degraded", "link.width", 8), ("pcie-link-degraded", "link.slot.width", 4)),
@@ -745,6 +814,9 @@ OF_INTEL_FIRMWARE = (
 OF_INTEL = (
     *(("gpu-missing", "driver", None), ("gpu-missing", "nodes[0].exists", False)),
     *(("pcie-link-degraded", "link.width", value) for value in (8, 4)),
+    *(("sibling-differs", f"link.max_{name}", 8) for name in ("speed", "width")),
+    *(("sibling-differs", "memory_bytes", 8 << 30), ("sibling-differs", "xe_cores", 16)),
+    ("sibling-differs", "memory_window_bytes", 1 << 28),
 )
 # What NVIDIA's driver writes about a GPU that NVML describes as healthy.
 OF_NVRM = (
@@ -770,6 +842,18 @@ OF_HARDWARE = (
     "Memory failure: 0x1234567: recovery action for dirty LRU page: Recovered",
     "pcieport 0000:64:02.0: DPC: containment event, status:0x1f01 source:0x0000",
     "mce: CPU12: Package temperature above threshold, cpu clock throttled (total events = 812)",
+    *("NMI: PCI system error (SERR) for reason a1 on CPU 0.", "Uhhuh. NMI received for unknown reason 21 on CPU 4."),
+    "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+)
+OF_INTEL_LOG = (
+    "xe {pci}: [drm] *ERROR* CRITICAL: Xe has declared device {pci} as wedged.",
+    "xe {pci}: [drm] GT0: Schedule disable failed to respond, guc_id=2",
+    *(
+        "xe {pci}: [drm] *ERROR* GT0: reset failed (-ETIMEDOUT)",
+        "xe {pci}: probe with driver xe failed with error -110",
+    ),
+    "i915 {pci}: [drm] GPU HANG: ecode 12:1:85dffffb, in python [77]",
+    "i915 {pci}: Device initialization failed (-5)",
 )
 DAEMONS = {"imex-not-ready": "nvidia-imex", "fabric-manager-not-running": "nvidia-fabricmanager"}
 UNANSWERED = ("GpuIsLost", "ResetRequired", "IrqIssue", "Timeout", "InsufficientPower")
@@ -791,6 +875,10 @@ VARIABLES = {
     "HSA_ENABLE_SDMA": "0",
     "AMD_LOG_LEVEL": "3",
     "TRITON_INTERPRET": "1",
+    **dict.fromkeys(("NEOReadDebugKeys", "ZE_ENABLE_VALIDATION_LAYER", "ZE_ENABLE_TRACING_LAYER"), "1"),
+    "SYCL_PI_TRACE": "-1",
+    "HSA_TOOLS_LIB": "/opt/x/libtool.so",
+    "ONEAPI_DEVICE_SELECTOR": "opencl:cpu",
 }
 FAULTS = (
     *(value for value in list(globals().values()) if isinstance(value, Fault)),
@@ -803,7 +891,7 @@ FAULTS = (
     *RATES,
     *(imex(**held) for held in ({"domain": "DOWN"}, {"domain": "FAILED"}, {"running": False}, {"channels": 0})),
     imex(replaced=True),
-    *(xid(code) for code in (92, 157, 161)),
+    *(xid(code) for code in (92, 157, 161, 999)),
     *(replace(fact("gpu-sensor-error", "gpu", path, words), name=f"{path}: {words}") for path, words in OF_WORDS),
     manager("fabric-manager-not-running", "running", running=False),
     manager("fabric-manager-version-mismatch", "version", "570.124.06"),
@@ -851,7 +939,7 @@ FAULTS = (
     *(
         machine("debug-variable-set", "environment", "environment", f"{where}.NCCL_{name}", value)
         for where in ("variables", "nccl_conf")
-        for name, value in (("PROTO", "LL,LL128"), ("MAX_NCHANNELS", "2"))
+        for name, value in (("PROTO", "LL,LL128"), ("MAX_NCHANNELS", "2"), ("MAX_CTAS", "1"))
     ),
     *(
         machine("debug-variable-set", "environment", "environment", f"nccl_conf.NCCL_{name}_DISABLE", "1")
@@ -862,7 +950,10 @@ FAULTS = (
         for name in ("P2P", "NET_GDR")
     ),
     machine("numa-balancing-on", "linux-kernel", "kernel", "numa_balancing", value=True),
-    machine("cpu-governor-slow", "linux-kernel", "kernel", "cpu_governor", "powersave"),
+    *(
+        machine("cpu-governor-slow", "linux-kernel", "kernel", "cpu_governor", name)
+        for name in ("powersave", "ondemand", "userspace")
+    ),
     machine("clocksource-slow", "linux-kernel", "kernel", "clocksource", "hpet"),
     machine("host-hardware-fault", "linux-kernel", "kernel", "taint_flags", ["machine-check"]),
     machine("host-hardware-fault", "linux-kernel", "kernel", "edac", [{"controller": "mc0", "corrected": 90_000}]),
@@ -907,4 +998,57 @@ FAULTS = (
         replace(fact(finding, "intel-gpu", f"firmware.{name}.state", state), fact=f"firmware[{name}].state")
         for finding, name, state in OF_INTEL_FIRMWARE
     ),
+    *(below(**counted) for counted in ({"fatal": 1}, {"nonfatal": 2}, {"correctable": 12_000}, {"correctable": 3000})),
+    masked("HIP_VISIBLE_DEVICES", "-1", "amd-gpu"),
+    masked("ROCR_VISIBLE_DEVICES", "0,9", "amd-gpu"),
+    masked("ZE_AFFINITY_MASK", "12.0", "intel-gpu"),
+    *(logs("gpu-not-answering", "intel", line, maker="intel-gpu") for line in OF_INTEL_LOG),
+    replace(fact("gpu-overheat", "intel-gpu", "clocks[0].slowed_by", "pl1, thermal"), fact="clocks[0].slowed_by"),
+    logs("gpu-not-answering", "amdgpu", "amdgpu {pci}: amdgpu: GPU reset(3) failed", maker="amd-gpu"),
+    *(on_windows(one) for one in (gone_from_cuda, gone_from_nvml_without_a_word_on_any_bus)),
+    *(
+        on_windows(fact(finding, "gpu", path, value))
+        for finding, path, value in (
+            ("gpu-ecc-error", "remap.failed", True),
+            ("gpu-overheat", "temperature.gpu_c", 93),
+            ("pcie-link-degraded", "pcie.width", 4),
+            ("sibling-differs", "vbios", "96.00.89.00.01"),
+            ("gpu-sensor-error", "power.watts", None),
+        )
+    ),
+)
+# Values just inside of a limit, and what an owner sets on purpose, on all GPUs: component, path and value of each.
+HARMLESS: tuple[tuple[str, str, object], ...] = (
+    *(("gpu", f"throttle.since_load_{name}", 36_000_000_000_000) for name in ("sw_power_cap", "sync_boost")),
+    *(("gpu", "throttle", {"mask": mask, "reasons": [name]}) for mask, name in ((4, "sw_power_cap"), (1, "gpu_idle"))),
+    *(("gpu", f"throttle.since_load_{name}_therm_slowdown", 900_000) for name in ("sw", "hw")),
+    ("gpu", "throttle_ns", {"power": 10**15, "sync_boost": 10**14, "thermal": 0, "board_limit": 0, "reliability": 0}),
+    *(("gpu", "temperature.gpu_c", 70), ("gpu", "temperature.memory_c", 85), ("gpu", "power.watts", 712.0)),
+    *(("gpu", "ecc.corrected_volatile", 40), ("gpu", "remap.correctable", 2), ("gpu", "memory.used_mib", 600)),
+    *(("gpu", "compute_mode", "exclusive-process"), ("gpu", "inforom.valid", None), ("gpu", "pcie.replays", 12)),
+    ("gpu", "retired", {"single_bit": 2, "double_bit": 0, "pending": False}),
+    ("gpu", "unavailable", {"serial": "NVMLError_NoPermission: Insufficient Permissions"}),
+    *(("nvlink", "links[9].errors.effective_ber", 1.5e-254), ("nvlink", "links[9].errors.symbol", 900)),
+    *(("pci-display", "aer", {"correctable": 4, "nonfatal": 0, "fatal": 0}), ("pci-display", "numa_node", -1)),
+    *(("linux-kernel", "clocksource", name) for name in ("tsc", "kvm-clock", "arch_sys_counter")),
+    *(("linux-kernel", "cpu_governor", name) for name in ("performance", "schedutil")),
+    ("linux-kernel", "edac", [{"controller": "mc0", "corrected": 3, "uncorrected": 0}]),
+    *(("environment", f"variables.{name}", "0") for name in ("CUDA_LAUNCH_BLOCKING", "NCCL_P2P_DISABLE")),
+    *(("environment", "variables.NCCL_NET", "Socket"), ("environment", "variables.NCCL_P2P_LEVEL", "SYS")),
+    *(("kernel-log", "earlier_xids", [{"pci": pci(1), "code": code, "starts": 1}]) for code in (79, 119)),
+    ("kernel-log", "earlier_xids", [{"pci": pci(1), "code": 13, "starts": 3}]),
+    *(("amd-gpu", "power.limit_watts", 250.0), ("amd-gpu", "partition_mode", "CPX"), ("amd-gpu", "link.speed", 2.5)),
+    *(("amd-gpu", "temperature.junction_c", 75.0), ("amd-gpu", "ras.corrected", 12), ("amd-gpu", "link.replays", 3)),
+    *(("intel-gpu", "clocks[0].slowed_by", "pl1"), ("intel-gpu", "link.speed", 2.5)),
+    *(("intel-gpu", "driver", "vfio-pci"), ("intel-gpu", "memory_window_bytes", 8 << 30)),
+)
+# Masks that somebody chose, by the maker of the GPUs.
+CHOSEN = (
+    *(
+        ("amd-gpu", "HIP_VISIBLE_DEVICES", "0"),
+        ("amd-gpu", "ROCR_VISIBLE_DEVICES", "0,1"),
+        ("gpu", "NCCL_IB_HCA", "mlx5"),
+    ),
+    *(("intel-gpu", "ZE_AFFINITY_MASK", "1"), ("intel-gpu", "ONEAPI_DEVICE_SELECTOR", "level_zero:gpu")),
+    *(("intel-gpu", "ZE_AFFINITY_MASK", "default"), ("intel-gpu", "ONEAPI_DEVICE_SELECTOR", "*:gpu")),
 )

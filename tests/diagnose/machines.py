@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 HOSTS = Path(__file__).parents[1] / "hosts"
 GPUS = ("gpu", "nvlink", "pci-display")
 OTHERS = ("amd-gpu", "intel-gpu")
+LINK = {"speed": 16.0, "width": 16, "max_speed": 16.0, "max_width": 16}
 
 
 def recorded(name: str = "recorded-h200-x2") -> dict[str, Any]:
@@ -60,7 +61,7 @@ def amd(count: int) -> dict[str, Any]:
             vbios="113-D67301-063",
             partition_mode="SPX",
             memory={"vram_total_mib": 65520, "vram_used_mib": 10},
-            link={"speed": 16.0, "width": 16, "max_speed": 16.0, "max_width": 16, "slot": {"width": 16}, "replays": 0},
+            link={**LINK, "slot": {"speed": 16.0, "width": 16}, "replays": 0},
             clocks={"max_core_mhz": 1700, "max_memory_mhz": 1600},
             ras={"uncorrected": 0, "corrected": 0, "blocks": {"umc": {"ue": 0, "ce": 0}}, "bad_pages": 0},
             temperature={"junction_c": 41.0, "junction_limit_c": 100.0, "memory_c": 44.0, "memory_limit_c": 95.0},
@@ -78,15 +79,21 @@ def intel(count: int) -> dict[str, Any]:
     said = recorded("intel-arc-b580")
     part(said, "intel-gpu")["instances"][0]["facts"].update(
         name="Intel Data Center GPU Flex 170",
-        link={"speed": 16.0, "width": 16, "max_speed": 16.0, "max_width": 16, "at": "gpu", "switch": False},
+        link={**LINK, "at": "gpu", "switch": False},
         firmware={"guc": {"state": "RUNNING"}, "huc": {"state": "RUNNING"}},
         nodes=[{"path": "/dev/dri/renderD128", "exists": True, "readable": True, "writable": True}],
+        memory_bytes=16 << 30,
+        memory_window_bytes=16 << 30,
+        xe_cores=32,
     )
+    add(said, "kernel-log", "kernel", {"readable": True})
     for name in ("intel-gpu", "pci-display"):
         here = part(said, name)["instances"]
         here[:] = [copy.deepcopy(here[0]) for _ in range(count)]
         for number, one in enumerate(here):
             one["key"] = one["facts"]["pci"] = pci(number)
+    (driver,) = part(said, "level-zero")["instances"][0]["facts"]["drivers"]
+    driver["devices"] = [{**driver["devices"][0], "pci": pci(number)} for number in range(count)]
     return said
 
 

@@ -21,12 +21,16 @@ from gpustack.model.facts import Call
 from gpustack.model.reading import made
 from gpustack.model.report import Confidence, Contract, Finding, Health, Kept, Report, Severity
 from tests.build import MATRIX, gpu, healthy, libcuda, machine, report, seen
+from tests.counting import each
 from tests.diagnose.faults import (
+    CHOSEN,
     FAULTS,
+    HARMLESS,
     Fault,
     all_links_down,
     gone_from_cuda,
     gone_from_nvml_without_a_word,
+    spread,
     uncounted,
 )
 from tests.diagnose.machines import OTHERS, add, add_ports, address, facts, of, part, pci, put, recorded
@@ -192,6 +196,24 @@ def test_a_machine_that_is_set_up_on_purpose_raises_nothing(
     assert [one.title for one in report(facts(said)).findings if one.severity in GRAVE] == []
 
 
+@each(("component", "path", "value"), HARMLESS)
+def test_values_within_their_limits_and_settings_on_purpose_raise_nothing(
+    component: str, path: str, value: object
+) -> None:
+    for size in (2, 8):
+        said = of(component if component in OTHERS else "gpu", size)
+        bare(said)
+        spread(said, component, path, value, size)
+        assert [one.title for one in report(facts(said)).findings if one.severity in GRAVE] == []
+
+
+@pytest.mark.parametrize(("maker", "name", "value"), CHOSEN)
+def test_gpus_that_somebody_chose_raise_nothing(maker: str, name: str, value: str) -> None:
+    said = of(maker, 2)
+    add(said, "environment", "environment", {"variables": {name: value}})
+    assert [one.title for one in report(facts(said)).findings if one.severity in GRAVE] == []
+
+
 def test_advice_about_a_gpu_of_amd_names_the_tools_of_amd() -> None:
     said = of("amd-gpu", 2)
     put(said, "amd-gpu", 1, "link.replays", 500_000)
@@ -273,6 +295,10 @@ def test_persistence_is_a_warning_on_data_centre_gpus_alone_and_told_once() -> N
     ("name", "change"),
     [
         ("a virtual machine has it", lambda said: put(said, "pci-display", 1, "driver", "vfio-pci")),
+        (
+            "a virtual machine has one of Grace",
+            lambda said: put(said, "pci-display", 1, "driver", "nvgrace_gpu_vfio_pci"),
+        ),
         ("the module leaves it out", lambda said: put(said, "nvidia.ko", 0, "gpus[1].excluded", value=True)),
         ("another job has it", lambda said: put(said, "libcuda", 0, "visible", "0")),
         ("the container has no node of it", lambda said: put(said, "nvidia.ko", 0, "nodes[2].exists", value=False)),

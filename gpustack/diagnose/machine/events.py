@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.inventory import from_text, on_bus
 from gpustack.diagnose.machine.values import at, copies, items, number, text, told
 from gpustack.model.report import Because
 
@@ -138,7 +139,10 @@ def faults(facts: Facts, *codes: int, spoken: tuple[Message, ...] = ()) -> tuple
     written = (*spoken, *named)
     if logged or not written:
         return tuple(logged.values())
-    pci = next((one.values["pci"] for one in written if one.values.get("pci")), None)
+    on_this = () if from_text(facts) else (copy.key for copy in on_bus(facts, "nvidia"))
+    placed = {key for key in on_this for one in written if key.removesuffix(".0") in one.line.lower()}
+    named_here = next(iter(placed)) if len(placed) == 1 else None
+    pci = next((one.values["pci"] for one in written if one.values.get("pci")), named_here)
     return (Event(pci=pci, code=next((_code(one) for one in named), codes[0]), spoken=written),)
 
 

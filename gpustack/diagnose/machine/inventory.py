@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 DISPLAY, ACCELERATOR = "0x03", "0x12"
-PASSED_ON = frozenset({"vfio-pci", "pci-stub", "xen-pciback"})
+PASSED_ON = frozenset({"vfio-pci", "nvgrace_gpu_vfio_pci", "pci-stub", "xen-pciback"})
 MAKERS = frozenset({"nvidia", "amd", "intel"})
 FRAMEWORKS = ("pytorch", "jax", "onnxruntime")
 DRIVER = "nvidia-driver"

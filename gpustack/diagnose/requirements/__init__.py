@@ -163,10 +163,17 @@ def _now(machine: Machine) -> Iterator[Outcome]:
     known = {one.number: one for one in xids(machine.matrix)}
     by_mark = {one.mark: one for one in machine.subjects("gpu")}
     for (pci, code), count in times.items():
-        xid = known.get(code)
-        weight = _weight(xid, by_mark.get(pci)) if xid else None
-        if xid and weight:
+        xid = known.get(code) or _unlisted(code, machine.matrix)
+        weight = _weight(xid, by_mark.get(pci)) if code in known else Severity.WARNING
+        if weight:
             yield _outcome(xid, pci, count, by_mark.get(pci), weight)
+
+
+def _unlisted(code: int, matrix: Matrix) -> Number:
+    """Return an Xid of which nobody has written down what it means."""
+    row, words = health.judged(matrix, "kernel-log.xid").row, "not in NVIDIA's catalogue"
+    like = replace(xids(matrix)[0], also=(), cause=None, action=None, bucket=None, whose=None, message=None)
+    return replace(like, number=code, name=words, meaning=words, row=row)
 
 
 def _weight(xid: Number, gpu: Subject | None) -> Severity | None:

@@ -83,7 +83,8 @@ def holds(condition: Condition, subject: Subject, machine: Machine) -> bool:
     """Return whether a condition holds; a missing fact has none of the wanted values."""
     if condition.place == "machine":
         seen = machine.component(condition.path.text)
-        return len(seen.instances if seen else ()) == condition.count
+        many = len(seen.instances if seen else ())
+        return many == condition.count if condition.above is None else many > condition.above
     held = {"fact": subject.held, "gpu": subject.gpu}.get(condition.place)
     known = values(machine.host() if held is None else held, condition.path)
     positive = (

@@ -104,6 +104,7 @@ def _held(duty: State | Limit, subject: Subject, machine: Machine, known: dict[o
 
 
 def _title(subject: Subject, what: str) -> str:
+    what = what.rstrip(".")  # of a line of the log
     return f"{subject.title}: {what}" if subject.title else what[:1].upper() + what[1:]
 
 

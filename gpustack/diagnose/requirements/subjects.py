@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.intel import listed
 from gpustack.diagnose.machine.inventory import PASSED_ON, from_text, gpus, ours, unasked
 from gpustack.diagnose.machine.values import HERE, at, copies, everything, flag, items, number, table, text, texts, told
 from gpustack.matrix.subjects import gpus as products
@@ -225,11 +226,15 @@ def _others(machine: Machine, component: str) -> Iterator[Subject]:
     """Yield the GPUs of AMD or Intel that this machine can use, each with what Infinity Fabric joins it to."""
     source = _source(machine, component)
     ways = items(told(machine.facts, "infinity-fabric"), "links")
+    masked = text(told(machine.facts, "level-zero"), "mask")
+    here = {copy.key for copy in copies(machine.facts, component)}
+    in_level_zero = set() if masked else here & {text(one, "pci") for one in listed(machine.facts)}
     for copy in copies(machine.facts, component):
         held, pci = copy.facts, text(copy.facts, "pci") or copy.key
         name = text(held, "name") or (SERVER if text(held, "gfx") in SERVERS else None)
         own = [number(one, "max_mbs") or 0 for one in ways if text(one, "from") == pci]
-        more = _spoken(machine, pci, "amdgpu", "iommu_faults")
+        more = _spoken(machine, pci, "amdgpu", "intel", "iommu_faults")
+        more |= {"listed": pci in in_level_zero} if in_level_zero and component == "intel-gpu" else {}
         more |= {"links": len(own), "least_mbs": min(own, default=None)} if ways else {}
         kind = (held.get("device_id"), name) if name and held.get("device_id") else ()
         if text(held, "driver") not in PASSED_ON:

@@ -110,7 +110,7 @@ def _narrow(facts: Facts) -> tuple[int, int] | None:
     """Return lanes and most lanes of a link that is much narrower than its card, or narrower where copies are slow."""
     pairs = [
         (width, most)
-        for gpu in gpus(facts)
+        for gpu in (gpus(facts) if from_text(facts) else ())
         if (width := number(gpu.copy.facts, "pcie", "width")) and (most := number(gpu.copy.facts, "pcie", "max_width"))
     ]
     pairs += [

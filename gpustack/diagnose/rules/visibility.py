@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.events import grounds, heard, said, value
+from gpustack.diagnose.machine.intel import cards
 from gpustack.diagnose.machine.inventory import from_text, gpus, starts
 from gpustack.diagnose.machine.packages import on_cpu
-from gpustack.diagnose.machine.values import at, because, because_of, flag, items, number, table, text, told
+from gpustack.diagnose.machine.values import at, because, because_of, copies, flag, items, number, table, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import GPU, NOTHING, VARIABLE, sh, step
 from gpustack.model.facts import Facts, Layer
@@ -138,7 +139,12 @@ def mig_multiple_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 NO_GPU = ("no-device", "cuda-available-false", "no-driver-found", "no-hip-device", "visible-change-helps")
 MISSED = (*NO_GPU, "invalid-ordinal")
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+# Whose GPUs a variable masks beside NVIDIA's, and what lists them. ROCm/ROCR-Runtime: amd_filter_device.h; ROCm/clr:
+# rocdevice.cpp; intel/compute-runtime: parseAffinityMask, which takes a tile's number behind a dot.
+MASKS = {**dict.fromkeys(VARIABLES, "amd-gpu"), "ZE_AFFINITY_MASK": "intel-gpu"}
+LISTS = {"gpu": sh("nvidia-smi -L"), "amd-gpu": sh("rocminfo"), "intel-gpu": sh("sycl-ls")}
 END = "-1"
+DEFAULT = "default"  # what ZE_AFFINITY_MASK says where it masks nothing
 HIDING = frozenset({END, "", "NoDevFiles"})
 # Words that CUDA does not know; "$0" stands for the name of the shell, and quotes may be of a word processor.
 WORD = re.compile(
@@ -150,16 +156,20 @@ COUNTS = {"one": 1, "single": 1, "only one": 1, "two": 2, "three": 3, "four": 4,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A variable with its value. seen: the probe of CUDA ran with it; else a text shows it."""
+    """A variable with its value. seen: the probe ran with it; else a text shows it. many: GPUs of this maker."""
 
     variable: str
     devices: str
     seen: bool = False
+    maker: str = "gpu"
+    many: int = 0
 
     @property
     def names(self) -> list[str]:
         """What it names, up to a -1, with which people end the list."""
         named = [name.strip() for name in self.devices.split(",")]
+        if self.maker == "intel-gpu":
+            named = [name.partition(".")[0] for name in named]
         return named[: named.index(END)] if END in named[1:] else named
 
     @property
@@ -205,15 +215,20 @@ def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Find
         return
     one, words = judged[0]
     few = not one.seen and not _wrong(one, facts)
-    many = count(facts)
-    kept = one.seen and (one.hides or one.names[0] not in one.absent(many, facts) or starts(facts))
+    many = one.many or count(facts)
+    kept = one.many or (one.seen and (one.hides or one.names[0] not in one.absent(many, facts) or starts(facts)))
     sure = one.seen or ((one.hides or (many and not _renumbered(one, facts))) and not few)
     yield cuda_visible_devices_invalid.finding(
+        component=one.maker if one.many else cuda_visible_devices_invalid.component,
         severity=Severity.WARNING if kept else Severity.ERROR,  # some are left, or none is on purpose
         title=f"{one.variable}={one.devices} {words}",
-        detail="CUDA reads the list up to the first GPU that does not exist, and shows programs only those before it.",
+        detail="Programs see no GPU that the list leaves out."
+        if one.many
+        else "CUDA reads the list up to the first GPU that does not exist, and shows programs only those before it.",
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
-        because=(because(facts, "libcuda", "visible"), because(facts, "nvml", "gpu_count"))
+        because=(because(facts, "environment", "variables", one.variable),)
+        if one.many
+        else (because(facts, "libcuda", "visible"), because(facts, "nvml", "gpu_count"))
         if one.seen
         else grounds(facts, "visible-devices", "visible-devices-none", *MISSED, "gpu-count", most=6),
         fix=fixes.advice(
@@ -221,8 +236,8 @@ def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Find
             if few
             else "Unset it, here and wherever a script or program sets it (os.environ), or name GPUs that exist.",
             sh("unset {variable}", variable=VARIABLE(VARIABLES[0] if few else one.variable)),
-            sh("nvidia-smi -L"),
-            verify=sh('python -c "import torch; print(torch.cuda.device_count())"'),
+            LISTS[one.maker],
+            verify=LISTS[one.maker] if one.many else sh('python -c "import torch; print(torch.cuda.device_count())"'),
         ),
     )
 
@@ -235,8 +250,20 @@ def settings(facts: Facts) -> Iterator[Setting]:
     for one in said(facts, "visible-devices", "visible-devices-none"):
         yield Setting(variable=one.values.get("variable", VARIABLES[0]).upper(), devices=one.values.get("devices", ""))
     for name, devices in table(told(facts, "environment"), "variables").items():
-        if name in VARIABLES and isinstance(devices, str):
-            yield Setting(variable=name, devices=devices)
+        many = _masked(name, facts)
+        if isinstance(devices, str) and (many or name in VARIABLES) and devices != DEFAULT:
+            maker = MASKS[name] if many else "gpu"
+            yield Setting(variable=name, devices=devices, seen=bool(many), maker=maker, many=many)
+
+
+def _masked(name: str, facts: Facts) -> int:
+    """Return how many GPUs of AMD or Intel a variable masks; 0 where that is not known, as for GPUs of two tiles."""
+    if name not in MASKS or from_text(facts) or gpus(facts):
+        return 0
+    if MASKS[name] == "amd-gpu":
+        return sum(flag(one.facts, "kfd") is True for one in copies(facts, "amd-gpu"))
+    found = cards(facts)
+    return 0 if any("Max" in (text(one.facts, "name") or "") for one in found) else len(found)
 
 
 def count(facts: Facts) -> int:
@@ -249,7 +276,7 @@ def count(facts: Facts) -> int:
 
 def _wrong(one: Setting, facts: Facts) -> str:
     """Return what is wrong with a setting: that it hides all, or names what is not there; empty where nothing is."""
-    many, blind = count(facts), one.seen or heard(facts, *NO_GPU)
+    many, blind = one.many or count(facts), one.seen or heard(facts, *NO_GPU)
     if one.hides:
         return "hides every GPU" if blind else ""
     if not one.seen and WORD.fullmatch(one.devices.strip()):

@@ -77,6 +77,7 @@ def test_clocks_are_read_from_xe_from_i915_and_from_i915_before_it_had_parts(tmp
         "rp0": 2850,
         "rpn": 400,
         "throttled": False,
+        "slowed_by": None,
     }
     assert (second["part"], second["max"]) == ("tile0/gt1", 1500)
     (clock,) = look("intel-arc-a380-i915", tmp_path / "i915")["clocks"]

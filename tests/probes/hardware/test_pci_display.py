@@ -57,6 +57,7 @@ def test_a_gpu_with_its_link_its_bridge_and_its_owner() -> None:
             current_link_width=8,
             max_link_speed="16.0 GT/s PCIe",
             max_link_width=16,
+            aer_dev_correctable="RxErr 40\nTOTAL_ERR_COR 40",
         ),
         **device(f"{BRIDGE}/0000:65:00.1", vendor="0x10de", **{"class": "0x040300"}),
     }
@@ -77,7 +78,16 @@ def test_a_gpu_with_its_link_its_bridge_and_its_owner() -> None:
             "class": "0x030000",
             "driver": "nouveau",
             "link": {"speed": 2.5, "width": 16, "max_speed": 16.0, "max_width": 16},
-            "bridges": [{"pci": "0000:64:02.0", "speed": 2.5, "width": 8, "max_speed": 16.0, "max_width": 16}],
+            "bridges": [
+                {
+                    "pci": "0000:64:02.0",
+                    "speed": 2.5,
+                    "width": 8,
+                    "max_speed": 16.0,
+                    "max_width": 16,
+                    "aer": {"correctable": 40, "nonfatal": None, "fatal": None},
+                }
+            ],
             "numa_node": 0,
             "aer": {"correctable": 3, "nonfatal": 0, "fatal": 1},
             "boot_vga": True,

@@ -228,11 +228,26 @@ def test_what_the_machines_own_hardware_reports_is_kept() -> None:
         "pcieport 0000:64:02.0: DPC: containment event, status:0x1f01 source:0x0000",
         "pcieport 0000:64:02.0: AER: Uncorrectable (Fatal) error message received from 0000:65:00.0",
         "mce: CPU12: Package temperature above threshold, cpu clock throttled (total events = 812)",
+        "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+        "NMI: PCI system error (SERR) for reason a1 on CPU 0.",
+        "EDAC MC0: Giving out device to module i10nm_edac controller Intel_10nm Socket#0 IMC#0",
         "mce: CPU0: Thermal monitoring enabled (TM1)",
         "Modules linked in: [Hardware Error]",
         "pcieport 0000:64:02.0: AER: enabled with IRQ 123",
     ]
-    assert LOG["sift"]([(1.0, line) for line in lines])["hardware_errors"] == lines[:6]
+    assert LOG["sift"]([(1.0, line) for line in lines])["hardware_errors"] == lines[:8]
+
+
+def test_what_xe_and_i915_say_of_a_fault_is_kept_and_what_they_say_of_a_start_is_not() -> None:
+    lines = [
+        "xe 0000:03:00.0: [drm] *ERROR* CRITICAL: Xe has declared device 0000:03:00.0 as wedged.",
+        "xe 0000:03:00.0: [drm] GT0: Schedule disable failed to respond, guc_id=2",
+        "xe 0000:03:00.0: probe with driver xe failed with error -110",
+        "i915 0000:03:00.0: [drm] GPU HANG: ecode 12:1:85dffffb, in python [77]",
+        "xe 0000:03:00.0: [drm] GT0: Timedout job: seqno=1, lrc_seqno=1, guc_id=2, flags=0x0 in python [77]",
+        "xe 0000:03:00.0: [drm] Using GuC firmware from xe/bmg_guc_70.bin version 70.44.1",
+    ]
+    assert LOG["sift"]([(1.0, line) for line in lines])["intel"] == lines[:4]
 
 
 BOOT, BEFORE = "0b7c9e1a-0000-4000-8000-000000000001", "11111111111111111111111111111111"
