@@ -187,6 +187,7 @@ class Unseen:
 
 OTHER_CHECKS = Unseen(what="all other checks", why="--only was given")
 AT_WORK = "gpu-at-work"  # the kind of message that says that a program used a GPU and nothing failed
+IS_OVER = "former-fault"  # the kind of message that reports a fault of the past
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
