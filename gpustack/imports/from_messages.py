@@ -11,7 +11,7 @@ from gpustack.imports.gathered import HERE, IN_WORDS, NAMED, Gathered
 from gpustack.imports.messages import Found
 from gpustack.matrix.subjects.messages import STATUS, patterns
 from gpustack.matrix.subjects.serving import release_of, vllm_of
-from gpustack.model.facts import AT_WORK, IS_OVER, Status, Strength
+from gpustack.model.facts import AT_WORK, ILL, IS_OVER, Status, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -244,7 +244,7 @@ def _at_work(into: Gathered, matrix: Matrix) -> None:
     if shown is None:
         return
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    if not any(one.kind in faults | UNUSED for one in into.messages):
+    if not any(one.kind in faults | UNUSED | ILL for one in into.messages):
         into.messages = (*into.messages, replace(shown, kind=AT_WORK))
 
 
