@@ -78,6 +78,7 @@ class Text:
         found = messages.look(self.origin, text, matrix)
         found = (*found, *states.codes(self.origin, text, matrix, found))
         found = (*found, *states.look(self.origin, text[:MOST_WORDS], matrix, found))
+        found = found or states.cut(self.origin, text, matrix)
         from_messages.read(found, into, matrix)
         from_messages.past(messages.look(self.origin, messages.clean(over), matrix) if over else (), into)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]

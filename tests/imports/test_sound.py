@@ -100,6 +100,43 @@ def test_a_line_of_error_alone_ends_with_a_cause_or_with_likely_ones(line: str) 
     assert report.verdict.root_causes or report.candidates or report.verdict.status is Health.HEALTHY
 
 
+FRAGMENTS = {
+    "zsh: command not found: nvidia-smi": "nvidia-driver-missing",
+    "bash: nvidia-smi: Kommando nicht gefunden.": "nvidia-driver-missing",
+    "nvidia-smi : commande introuvable": "nvidia-driver-missing",
+    "bash: nvidia-smi: 未找到命令": "nvidia-driver-missing",
+    "'nvidia-smi' is not recognized as an internal or external command,": "nvidia-driver-missing",
+    "pynvml.NVMLError_LibraryNotFound: NVML Shared Library Not Found": "nvidia-driver-missing",
+    "could not load NVML library: libnvidia-ml.so.1: cannot open shared object file": "nvidia-driver-missing",
+    "nvcc : The term 'nvcc' is not recognized as the name of a cmdlet": "cuda-toolkit-missing",
+    "bash: nvcc: Kommando nicht gefunden": "cuda-toolkit-missing",
+    "  No CMAKE_CUDA_COMPILER could be found.": "cuda-toolkit-missing",
+    "libdevice not found at ./libdevice.10.bc": "cuda-toolkit-missing",
+    "libcublas.so.11: 无法打开共享对象文件: 没有那个文件或目录": "cuda-runtime-missing",
+    "clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR": "opencl-icd-broken",
+    "hipErrorNoDevice: no ROCm-capable device is detected": "user-not-in-render-group",
+    "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0": "pcie-errors",
+    "uvm encountered global fatal error 0x60, requiring os reboot": "gpu-recovery-needed",
+    "nvidia-driver-535 : Hängt ab von: libnvidia-compute-535 (= 535.161.07) soll aber nicht installiert werden": (
+        "driver-packages-conflict"
+    ),
+    "nvidia-driver-470 : Dépend: libnvidia-gl-470 (= 470.199.02) mais ne sera pas installé": "driver-packages-conflict",
+    "UDNN_STATUS_SUBLIBRARY_VERSION_MISM": "cudnn-two-copies",
+    "PTX was compiled with an unsupported tool": "ptx-newer-than-driver",
+}
+
+
+@each("line", FRAGMENTS)
+def test_a_fragment_leads_to_what_it_mostly_means(line: str) -> None:
+    report = judge(read(line), MATRIX)
+    assert FRAGMENTS[line] in (*report.verdict.root_causes, *(one.id for one in report.candidates))[:1]
+
+
+@pytest.mark.parametrize("line", ["No such file or directory: the", "cannot open shared object", "is not supported by"])
+def test_a_part_of_several_messages_is_none_of_them(line: str) -> None:
+    assert not read(line).messages
+
+
 @pytest.mark.parametrize("text", ["gpu-overheat", '"dkms-build-failed"', '"id": "fabric-manager-version-mismatch",'])
 def test_the_id_of_a_finding_alone_is_not_a_message_of_a_program(text: str) -> None:
     assert judge(read(text), MATRIX).verdict.root_causes == ()
