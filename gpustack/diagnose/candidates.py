@@ -15,7 +15,7 @@ from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.facts import AT_WORK, Status, Strength
+from gpustack.model.facts import AT_WORK, ILL, Status, Strength
 from gpustack.model.report import Because, Candidate, Confidence, Decide, Health, Severity, Similar
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding, Verdict
 
 # What people complain of without a word of the cause, and what shows a GPU at work.
-COMPLAINTS = (
-    *("gpu-unused-said", "cuda-available-false", "cuda-fails-said", "no-device", "init-error"),
-    *("gpu-complaint", "crash-said"),
-)
+COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint")
 SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory", "gpu-listed")
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
 # Words beside a list of GPUs of something that does not work with them.

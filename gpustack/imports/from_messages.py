@@ -11,7 +11,7 @@ from gpustack.imports.gathered import HERE, IN_WORDS, NAMED, Gathered
 from gpustack.imports.messages import Found
 from gpustack.matrix.subjects.messages import STATUS, patterns
 from gpustack.matrix.subjects.serving import release_of, vllm_of
-from gpustack.model.facts import AT_WORK, Status, Strength
+from gpustack.model.facts import AT_WORK, ILL, IS_OVER, Status, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,6 +62,15 @@ def read(found: Sequence[Found], into: Gathered, matrix: Matrix) -> None:
         known = log.get("xids")
         log["xids"] = (*(known if isinstance(known, tuple) else ()), *xids)
     into.strength = Strength.PRINTED
+
+
+def past(found: Sequence[Found], into: Gathered) -> None:
+    """Add the faults that are over, each once: they imply nothing of now."""
+    over = {one.row.finding: one for one in found if one.row.finding not in {None, OWN_FAULT}}
+    into.messages += tuple(
+        replace(one.message, kind=IS_OVER, values={"finding": str(finding), "says": one.row.says})
+        for finding, one in over.items()
+    )
 
 
 def implied(facts: Facts, matrix: Matrix) -> Facts:
@@ -235,7 +244,7 @@ def _at_work(into: Gathered, matrix: Matrix) -> None:
     if shown is None:
         return
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    if not any(one.kind in faults | UNUSED for one in into.messages):
+    if not any(one.kind in faults | UNUSED | ILL for one in into.messages):
         into.messages = (*into.messages, replace(shown, kind=AT_WORK))
 
 

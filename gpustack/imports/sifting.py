@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterator
 
 LARGE = 5_000_000  # beyond this size the middle is only searched for lines that matter
@@ -168,7 +167,7 @@ WELL = re.compile(
     r"\b(?:everything|it|all|cuda|torch|pytorch|tensorflow|nvidia-smi|training|inference)\b[^.!?\n]{0,40}?"
     r"\b(?:works?|runs?|working|running|fine|ok|stable)\b[^.!?\n]{0,24}\b(?:now|again|since|perfectly)\b"
     r"|\bnow\b[^!?\n]{0,40}?\b(?:(?:everything|it|all) (?:works?|runs?)|(?:returns|is|gives|prints|says|shows) True)\b"
-    r"|^(?:EDIT|Edit|UPDATE|Update)?\d?[:, ]{0,2}(?:solved|fixed|resolved)\b"
+    r"|^(?P<heading>(?:EDIT|Edit|UPDATE|Update)?\d?[:, ]{0,2}(?:solved|fixed|resolved)\b(?=[:.,;!]|$| (?:by|it|now)\b))"
     r"|\b[Ww]ith [\w.]{1,30} (?:it|everything|all) (?:runs|works)\b",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -191,23 +190,29 @@ THAT_WAS = re.compile(
 )
 
 
-def own(text: str) -> str:
-    """Return a text without what concerns other machines, documents, faults that are over, and advice."""
+def own(text: str) -> tuple[str, str]:
+    """Return a text without what concerns other machines, documents, faults that are over, and advice; and the faults.
+
+    A fault is over if the text says so below it, or says that everything works now.
+    """
     text = ELSEWHERE.sub("\n", text)
+    over = [found[0] for found in BYGONE.finditer(text)]
     for pattern in (BYGONE, ADVISED, DOCUMENTED, ANOTHER):
         text = pattern.sub("", text)
-    return current(text)
-
-
-def current(text: str) -> str:
-    """Return a text without what is over, if it says so below or says that everything works now."""
     if THAT_WAS.search(text):
-        text = "\n\n".join(_later(part) for part in text.split("\n\n"))
-    last = next(iter(deque(WELL.finditer(text), maxlen=1)), None)
-    if last is None or NOT_WELL.search(text, last.start()):
-        return text
-    lines = ("" if OLD_LINE.match(line) else OLD_SENTENCE.sub("", line) for line in text.split("\n"))
-    return "\n".join(lines)
+        parts = [(part, _later(part)) for part in text.split("\n\n")]
+        over += [part.removesuffix(later) for part, later in parts]
+        text = "\n\n".join(later for _, later in parts)
+    said = list(WELL.finditer(text))
+    if not said or NOT_WELL.search(text, said[-1].start()):
+        return text, "\n".join(over)
+    end = (
+        len(text) if any(one["heading"] for one in said) else said[-1].end()
+    )  # "Solved:" is written above what it is about, too
+    lines = text[:end].split("\n")
+    kept = ["" if OLD_LINE.match(line) else OLD_SENTENCE.sub("", line) for line in lines]
+    over += [line for line, left in zip(lines, kept, strict=True) if line != left]
+    return "\n".join(kept) + text[end:], "\n".join(over)
 
 
 def _later(part: str) -> str:

@@ -74,6 +74,27 @@ def _found(one: Meaning, line: str, origin: str, matrix: Matrix) -> Found:
     return Found(said, row, whole=False)
 
 
+# The words of a row between its placeholders.
+PLACE = re.compile(r"\{[^{}]*\}")
+SHORT, LEAST = 300, 18  # a text that may be a part of a message, and the letters of that part
+
+
+def cut(origin: str, text: str, matrix: Matrix) -> tuple[Found, ...]:
+    """Return the message of which a short text is a part, cut at its start or end, if its rows lead to one finding."""
+    lines = [(one.strip(), squash(one)) for one in text.split("\n")] if len(text) <= SHORT else []
+    lines = [(line, said) for line, said in lines if len(said) >= LEAST]
+    rows = [one for one in patterns(matrix) if one.text and one.finding] if lines else []
+    parts = [(row, squash(part)) for row in rows for one in row.text for part in PLACE.split(one) if len(part) >= LEAST]
+    found: dict[str, Found] = {}
+    for line, said in lines:
+        fitting = [row for row, part in parts if said in part]
+        if len({row.finding for row in fitting}) == 1:
+            row = fitting[0]
+            message = Message(kind=row.kind, line=line, origin=origin, values=row.values, strength=Strength.STATED)
+            found[row.kind] = Found(message, row, whole=False)
+    return tuple(found.values())
+
+
 # A library, by its name or a function's, and the number that it returns.
 ANSWERED = re.compile(
     r"(?<![\w./-])(?:(?P<nvml>nvml[A-Z]\w{2,60}|pynvml|NVML(?:Error|_ERROR)?)|(?P<cudnn9>cudnn[A-Z]\w{2,60}|cuDNN)"

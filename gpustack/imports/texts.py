@@ -70,7 +70,7 @@ class Text:
 
     def read(self, into: Gathered, matrix: Matrix) -> None:
         """Read program output."""
-        self.raw = sifting.own(self.raw)
+        self.raw, over = sifting.own(self.raw)
         text, indented = messages.clean(self.raw), messages.laid(self.raw)
         for layout in LAYOUTS:
             layout(self.origin, indented, into)
@@ -79,7 +79,9 @@ class Text:
         found = messages.look(self.origin, text, matrix)
         found = (*found, *states.codes(self.origin, text, matrix, found))
         found = (*found, *states.look(self.origin, text[:MOST_WORDS], matrix, found))
+        found = found or states.cut(self.origin, text, matrix)
         from_messages.read(found, into, matrix)
+        from_messages.past(messages.look(self.origin, messages.clean(over), matrix) if over else (), into)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
 

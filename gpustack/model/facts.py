@@ -187,6 +187,23 @@ class Unseen:
 
 OTHER_CHECKS = Unseen(what="all other checks", why="--only was given")
 AT_WORK = "gpu-at-work"  # the kind of message that says that a program used a GPU and nothing failed
+# The kinds that say that something is wrong with a GPU, but not what: beside them no result proves that all is well.
+ILL = frozenset(
+    {
+        *("hang", "gpu-vanishes", "machine-gone-said", "rminit-failed", "jax-cpu-listed"),
+        *(
+            "cuda-available-false",
+            "no-device",
+            "cuda-fails-said",
+            "container-fails-said",
+            "smi-fails-said",
+            "gpu-error",
+        ),
+        *("init-error", "cuda-unknown-error", "cuda-launch-failure", "crash-said", "works-as-root"),
+        *("suspended", "nccl-error", "nccl-system-error"),
+    }
+)
+IS_OVER = "former-fault"  # the kind of message that reports a fault of the past
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

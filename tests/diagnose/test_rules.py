@@ -202,6 +202,7 @@ SAID = (
     b"nvcc fatal : Unsupported gpu architecture 'compute_35'\nCuda compilation tools, release 12.1, V12.1.66",
     b"Unable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9}",
     b"ImportError: /lib64/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /env/lib/libx.so)",
+    b"Failed to initialize NVML: Driver/library version mismatch\nRebooted, and it works again.",
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 from gpustack.diagnose.engine import judge
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.model.facts import Strength
-from gpustack.model.report import Confidence, Severity
+from gpustack.model.report import Confidence, Health, Severity
 from tests.imports.reading import MATRIX, read
 
 if sys.version_info >= (3, 11):
@@ -129,6 +129,28 @@ TOO_OLD = "RuntimeError: The NVIDIA driver on your system is too old (found vers
 def test_a_fault_that_is_over_counts_no_more(fault: str, end: str) -> None:
     assert judge(read(fault), MATRIX).verdict.root_causes
     assert not judge(read(fault + end), MATRIX).verdict.root_causes
+
+
+@pytest.mark.parametrize(
+    ("text", "former"),
+    [
+        (f"> {TOO_OLD}\nEverything works now.", "driver-too-old-for-cuda-build"),
+        ("Failed to initialize NVML: Driver/library version mismatch\nIt works again.", "driver-library-mismatch"),
+        ("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\nThat was in May.", "gpu-fell-off-bus"),
+        ("I got CUDA error 802 last week, and a reboot fixed it.", None),
+    ],
+)
+def test_a_fault_that_is_over_is_named_as_such(text: str, former: str | None) -> None:
+    report = judge(read(text), MATRIX)
+    assert [one.instance for one in report.findings if one.id == "former-fault"] == [former] * bool(former)
+    assert (report.verdict.status, report.verdict.root_causes) == (Health.UNKNOWN, ())
+
+
+@pytest.mark.parametrize("well", ["It works again since the reboot.", "CUDA works again after a reboot, the log:"])
+@pytest.mark.parametrize("shown", ["", "tensor([1.], device='cuda:0')\n"])
+def test_a_fault_below_the_word_that_all_is_well_is_one_of_now(well: str, shown: str) -> None:
+    lost = f"{well}\n{shown}NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus."
+    assert judge(read(lost), MATRIX).verdict.root_causes == ("gpu-fell-off-bus",)
 
 
 def test_a_fault_that_came_back_counts() -> None:

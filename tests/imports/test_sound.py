@@ -74,6 +74,24 @@ def test_a_gpu_that_is_seen_at_work_is_healthy(text: str) -> None:
         "paddlepaddle-gpu 2.4.2\nCompiled with WITH_GPU, but no GPU found in runtime.\nGPU 0: Tesla P40",
         f"[CudaDevice(id=0)]\n{CUDA}",
         "tensor([1.], device='cuda:0')\nNCCL WARN Bootstrap : no socket interface found",
+        ">>> torch.cuda.is_available()\nTrue\nin the service:\n>>> torch.cuda.is_available()\nFalse",
+        "GPU available: True (cuda), used: True\nLOCAL_RANK: 0 - CUDA_VISIBLE_DEVICES: [0]\nthen it hangs forever",
+        "offloaded 33/33 layers to GPU\nsuddenly the GPU disappears from nvidia-smi until I reboot",
+        "tensor([1.], device='cuda:0')\nafter some hours the machine freezes",
+        "GPU KV cache usage: 84.9%\nafter an hour: CUDA error: unspecified launch failure",
+        "2x RTX 4090, GPU KV cache size: 51,200 tokens, all_reduce hangs with tensor parallel 2",
+        "[CudaDevice(id=0)]\nfailed: CUDNN_STATUS_INTERNAL_ERROR",
+        "Is CUDA available: True\nthe screen goes black under load and the fans go to 100%",
+        "ollama ps: 100% GPU, but task manager shows 0% GPU and the CPU at 100%",
+        "tensor([1.], device='cuda:0')\nRuntimeError: CUDA error: operation not supported",
+        "tensor([1.], device='cuda:0') works as root, as user: No CUDA GPUs are available",
+        "|    0   N/A  N/A      2211      C   python3     9120MiB |\nin the container torch.cuda.is_available() False",
+        "GPU KV cache size: 51,200 tokens\nncclSystemError: System call (e.g. socket, malloc) failed",
+        "[CudaDevice(id=0)]\nthe second run after suspend fails until I reload nvidia_uvm",
+        "GPU available: True (cuda), used: True\nWatchdog caught collective operation timeout: WorkNCCL(SeqNum=30",
+        "Device: cuda:0 NVIDIA GeForce RTX 3060 : native\nblue screen: VIDEO_TDR_FAILURE",
+        "total VRAM used: 0.00 MiB (model: 0.00 MiB)",
+        "Node(s) placed on [CPUExecutionProvider]. Number of nodes: 875",
     ],
 )
 def test_what_shows_no_gpu_at_work_or_a_fault_beside_it_is_not_called_healthy(text: str) -> None:
@@ -84,6 +102,43 @@ def test_what_shows_no_gpu_at_work_or_a_fault_beside_it_is_not_called_healthy(te
 def test_a_line_of_error_alone_ends_with_a_cause_or_with_likely_ones(line: str) -> None:
     report = judge(read(line), MATRIX)
     assert report.verdict.root_causes or report.candidates or report.verdict.status is Health.HEALTHY
+
+
+FRAGMENTS = {
+    "zsh: command not found: nvidia-smi": "nvidia-driver-missing",
+    "bash: nvidia-smi: Kommando nicht gefunden.": "nvidia-driver-missing",
+    "nvidia-smi : commande introuvable": "nvidia-driver-missing",
+    "bash: nvidia-smi: 未找到命令": "nvidia-driver-missing",
+    "'nvidia-smi' is not recognized as an internal or external command,": "nvidia-driver-missing",
+    "pynvml.NVMLError_LibraryNotFound: NVML Shared Library Not Found": "nvidia-driver-missing",
+    "could not load NVML library: libnvidia-ml.so.1: cannot open shared object file": "nvidia-driver-missing",
+    "nvcc : The term 'nvcc' is not recognized as the name of a cmdlet": "cuda-toolkit-missing",
+    "bash: nvcc: Kommando nicht gefunden": "cuda-toolkit-missing",
+    "  No CMAKE_CUDA_COMPILER could be found.": "cuda-toolkit-missing",
+    "libdevice not found at ./libdevice.10.bc": "cuda-toolkit-missing",
+    "libcublas.so.11: 无法打开共享对象文件: 没有那个文件或目录": "cuda-runtime-missing",
+    "clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR": "opencl-icd-broken",
+    "hipErrorNoDevice: no ROCm-capable device is detected": "user-not-in-render-group",
+    "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0": "pcie-errors",
+    "uvm encountered global fatal error 0x60, requiring os reboot": "gpu-recovery-needed",
+    "nvidia-driver-535 : Hängt ab von: libnvidia-compute-535 (= 535.161.07) soll aber nicht installiert werden": (
+        "driver-packages-conflict"
+    ),
+    "nvidia-driver-470 : Dépend: libnvidia-gl-470 (= 470.199.02) mais ne sera pas installé": "driver-packages-conflict",
+    "UDNN_STATUS_SUBLIBRARY_VERSION_MISM": "cudnn-two-copies",
+    "PTX was compiled with an unsupported tool": "ptx-newer-than-driver",
+}
+
+
+@each("line", FRAGMENTS)
+def test_a_fragment_leads_to_what_it_mostly_means(line: str) -> None:
+    report = judge(read(line), MATRIX)
+    assert FRAGMENTS[line] in (*report.verdict.root_causes, *(one.id for one in report.candidates))[:1]
+
+
+@pytest.mark.parametrize("line", ["No such file or directory: the", "cannot open shared object", "is not supported by"])
+def test_a_part_of_several_messages_is_none_of_them(line: str) -> None:
+    assert not read(line).messages
 
 
 @pytest.mark.parametrize("text", ["gpu-overheat", '"dkms-build-failed"', '"id": "fabric-manager-version-mismatch",'])

@@ -46,6 +46,7 @@ NO_CAUSES = frozenset(
     {
         *(
             "gpu-stack-not-examined",
+            "former-fault",
             "newer-than-matrix",
             "matrix-old",
             "component-not-seen",

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import manager
-from gpustack.diagnose.machine.events import grounds, heard, said, value
+from gpustack.diagnose.machine.events import because_said, grounds, heard, said, value
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import sh, step
-from gpustack.model.facts import Facts, Layer
-from gpustack.model.report import Confidence, Finding
+from gpustack.model.facts import IS_OVER, Facts, Layer
+from gpustack.model.report import Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -296,3 +296,19 @@ def cdi_spec_stale(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             verify=sh("docker run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi"),
         ),
     )
+
+
+@rule("former-fault", Layer.ENVIRONMENT, "host", Severity.INFO, from_messages=True)
+def former_fault(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The text reports a fault that is over, by its own words.
+
+    "It works again since the reboot" below an error: the error says what was wrong, not what is. It is named, so that
+    the cure can be understood and the fault recognised if it returns, and it counts for nothing in the verdict.
+    """
+    for one in said(facts, IS_OVER):
+        yield former_fault.finding(
+            instance=one.values["finding"],
+            title=f"The text reports a fault that is over: {one.values['finding']}",
+            detail=one.values["says"],
+            because=(because_said(one),),
+        )
