@@ -69,6 +69,13 @@ FAULTS = (
         "misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.0.0.7<41234> failed : No route to host",
         *("nccl-network-fault", "No route to host"),
     ),
+    (
+        "WARN socketPollConnect: connect to 10.0.0.7<4123> returned Connection refused, exceeded error retry count",
+        *("nccl-network-fault", "Connection refused"),
+    ),
+    ("nvidia-uvm: uvm_gpu.c:1402 ECC error encountered, GPU GPU-4b3", "gpu-ecc-error", "ECC"),
+    ("msg='[0] CUDA GPU is too old. Compute Capability detected: 3.5'", "arch-not-in-build", "3.5"),
+    ("NVRM: GPU 0000:01:00.0 is already bound to nouveau.", "nouveau-loaded", "nouveau"),
     ("NCCL WARN Bootstrap : no socket interface found", "nccl-network-fault", "interface"),
     (
         "NCCL WARN NET/IB : Got completion from peer 10.0.0.7<51022> with status=12 opcode=0 len=0 vendor err 129",
