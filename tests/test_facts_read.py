@@ -38,6 +38,7 @@ BY_SOURCE: Mapping[tuple[str, str], str] = {
     ("cuda-toolkit", "also_told"): "rules/driver_age.py",
     ("linux-kernel", "cmdline[]"): "rules/interconnect.py",
     ("linux-kernel", "dxg"): "machine/inventory.py",
+    ("linux-kernel", "os_version"): "fixes.py",
     ("onnxruntime", "cuda"): "machine/inventory.py",
     ("onnxruntime", "search.*[].path"): "machine/libraries.py",
     ("shared-library", "found_by[]"): "rules/cudnn.py",
@@ -63,7 +64,7 @@ UNREAD: Mapping[str, Mapping[str, str]] = {
         "intel-gpu": "firmware.*.file firmware.*.version",
     },
     "descriptions and engines that name another driver, or no runtime": {
-        "nvidia-container-toolkit": "cdi[].drivers[] engines.*.runtime engines.*.default engines.*.cdi no_cgroups",
+        "nvidia-container-toolkit": "cdi[].drivers[] engines.*.runtime engines.*.default engines.*.cdi",
     },
     "a rule reads the same from messages alone": {
         "cuda-toolkit": "host_compiler.version host_compiler.kind host_compiler.error",

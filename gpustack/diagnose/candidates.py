@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # What people complain of without a word of the cause, and what shows a GPU at work.
 COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint")
+# What a list of those that are left does not answer: that another GPU is gone.
+GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering"})
 SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory", "gpu-listed")
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
 # Words beside a list of GPUs of something that does not work with them.
@@ -76,9 +78,11 @@ def candidates(facts: Facts, matrix: Matrix, findings: Collection[Finding], verd
 def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     """Return how a machine is that texts alone describe, by what recorded machines say of such texts.
 
-    Where somebody complains that the GPU is not used, a table of nvidia-smi does not make it well; and where a GPU is
-    shown at work in words, nothing that is known of faults being in them, it is.
+    Where somebody complains that the GPU is not used, or that one of several is gone, a table of nvidia-smi does not
+    make it well; and where a GPU is shown at work in words, nothing that is known of faults being in them, it is.
     """
+    if status is Health.HEALTHY and heard(facts, *(one.kind for one in patterns(matrix) if one.finding in GONE)):
+        return Health.UNKNOWN
     complains = heard(facts, *COMPLAINTS) and not heard(facts, AT_WORK)
     lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
     listed = number(told(facts, "nvml"), "code") == 0 or lists

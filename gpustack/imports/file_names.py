@@ -22,7 +22,8 @@ NOT_HERE = re.compile(
 )
 # Words that make the thing after them one of this machine, even where the words before would not.
 IN_USE = re.compile(
-    r"\b(?:some|my|an|our|this) older $|"
+    r"\b(?:some|my|an|our|this) older $"
+    r"|\b(?:after|since) (?:the|an|my|this|that) (?:\w+ )?(?:upgrade|update),? (?:my |the )?$|"
     r"(?:\b(?:I|we|I'm|we're|am|are|is) (?:also |now |currently )?us(?:e|ing)|(?:^|[,;] )(?:currently |now )?using"
     r"|\b(?:upgraded|updated) to)\s+(?:the "
     r"|a |an )?$",

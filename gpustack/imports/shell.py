@@ -69,6 +69,10 @@ MODINFO = re.compile(
     re.MULTILINE,
 )
 LICENCE = re.compile(r"\bmodinfo nvidia\b[^\n]{0,40}\n[ \t]*license:[ \t]+(?P<license>NVIDIA|Dual MIT/GPL)\b")
+VERMAGIC = re.compile(  # modinfo nvidia | grep vermagic, modinfo -F vermagic nvidia
+    r"\bmodinfo [^\n|]{0,20}\bnvidia\b[^\n]*\n(?:vermagic:[ \t]+)?(?P<vermagic>\d+\.\d+\S* (?:SMP|mod_unload)[^\n]*)$",
+    re.MULTILINE,
+)
 FIELD = re.compile(r"^(?P<name>version|license|vermagic|signer):[ \t]+(?P<value>[^\n]+)$", re.MULTILINE)
 LINK = re.compile(
     r"\b(?P<kind>LnkCap|LnkSta):?[^\n]{0,60}?\bSpeed (?P<speed>\d{1,2}(?:\.\d)?)GT/s[^\n]{0,30}?, Width x"
@@ -108,11 +112,16 @@ GROUPS = re.compile(
     r"|\buid=\d+(?:\([^)\n]{1,64}\))? gid=\S{1,80} (?P<all>groups=[^\s;]+)",
     re.MULTILINE,
 )
+NODE = re.compile(  # a line of ls -l /dev/nvidia*
+    r"^c(?P<mode>(?:[r-][w-][x-]){3})[.+]? +\d+ +\S+ +(?P<group>\S+) +\d+, +\d+ .{4,40}[ /]"
+    r"(?P<name>nvidia(?:\d+|ctl|-uvm))$",
+    re.MULTILINE,
+)
 CACHE = re.compile(r"^[ \t]*(?P<soname>lib[\w+-]+\.so[\w.]*) \([^)\n]*\) => (?P<path>/\S+)", re.MULTILINE)
 OTHERS = frozenset({"nouveau", "nova_core"})  # modules that are not systems of the stack
 CLASSES = {"VGA": "0x030000", "3D ": "0x030200", "Pro": "0x120000"}
 VENDORS = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
-MOST = 200
+MOST, UVM = 200, "nvidia-uvm"
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
@@ -120,6 +129,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
     _machine(origin, text, into)
     _compilers(origin, text, into)
     _modules(origin, text, into)
+    _nodes(origin, text, into)
     _devices(origin, text, into)
     _variables(origin, text, into)
 
@@ -201,6 +211,20 @@ def _modules(origin: str, text: str, into: Gathered) -> None:
             signer=said.get("signer"),
             flavour_on_disk=_flavour(said.get("license")) if match["name"].startswith("nvidia") else None,
         )
+
+
+def _nodes(origin: str, text: str, into: Gathered) -> None:
+    """Read what else is known of the modules: the kernel that one is for, and who may open their device nodes."""
+    if alone := VERMAGIC.search(text):
+        into.tell("nvidia.ko", origin, vermagic=alone["vermagic"])
+    for name in ("nvidia.ko", "nvidia-uvm.ko"):
+        if nodes := tuple(_node(match) for match in NODE.finditer(text) if (match["name"] == UVM) is ("uvm" in name)):
+            into.tell(name, origin, nodes=nodes)
+
+
+def _node(match: re.Match[str]) -> JsonValue:
+    mode = oct(int("".join("01"[letter != "-"] for letter in match["mode"]), 2))
+    return {"path": f"/dev/{match['name']}", "exists": True, "mode": mode, "group": match["group"]}
 
 
 def _module(name: str) -> str:

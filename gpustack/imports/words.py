@@ -42,7 +42,7 @@ OF_IMAGE = re.compile(r"-cuda\d")  # as in the tag of an image: 1.9.1-cuda11.1
 LINK = (
     r"(?: (?:of|on|in) (?:the|this|my|our) (?:PC|host|node|machine|system|server|laptop|computer|box)\b)?"
     r"(?: (?:was|were|is|has been|got) (?:updated|upgraded|downgraded)(?: from [\d.]+)? to| that (?:is|was) installed"
-    r"| \((?:NuGet )?package(?= \d)| (?:is|are|was)(?= version| release))?"
+    r"| \((?:NuGet )?package(?= \d)| (?:is|are|was)(?= version| release)| (?:is|are) (?:now )?at)?"
     r"(?: versions?| ver\b\.?| release)?(?: (?:is|are))?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]{0,24}"
     r"(?:NVIDIA-Linux-(?:x86_64|aarch64)-)?"  # the installer's name
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from gpustack.diagnose.machine.values import at, copies, flag, items, number, table, text, told
+from gpustack.diagnose.machine.values import at, copies, flag, items, number, table, text, texts, told
 from gpustack.model.command import CONTAINER, NAME, NUMBER, PID, UNIT, Command, sh, step
 from gpustack.model.facts import Facts, Instance, JsonValue, Status, once
 
@@ -26,6 +26,14 @@ def refused(facts: Facts) -> Iterator[tuple[str, bool]]:
             shut = flag(node, "readable") is False or flag(node, "writable") is False
             if shut or opened not in {None, "ok"}:
                 yield path, shut and not _for_all(node)
+
+
+def for_others(facts: Facts) -> tuple[str, ...]:
+    """Return the nodes of a group, as a listing shows them, that this user is not known to be in."""
+    nodes = [node for module in MODULES for node in items(told(facts, module), "nodes") if text(node, "group")]
+    held = texts(told(facts, "user"), "groups")
+    shut = (node for node in nodes if not _for_all(node) and text(node, "group") not in held)
+    return () if "root" in held else tuple(path for node in shut if (path := text(node, "path")))
 
 
 @once

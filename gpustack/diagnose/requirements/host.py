@@ -162,7 +162,7 @@ def _branches(kinds: Sequence[Kind], branch: int, matrix: Matrix) -> Iterator[Co
             needs = f"a driver branch {' '.join(end for end in ends if end)}"
             kept = Kept.OK if first <= branch <= (last or branch) else Kept.BROKEN
             fit = Fit(kept=kept, needs=needs, found=f"branch {branch}", row=row)
-            yield edge("gpu", "nvidia-driver", "branch", fit)
+            yield edge("gpu", "nvidia-driver", "last branch" if last and branch > last else "branch", fit)
 
 
 def _listed(product: str, release: DriverRelease, matrix: Matrix) -> Iterator[Contract]:

@@ -11,6 +11,7 @@ MODULE_STAYS_OUT = (
     *("nvidia-driver-missing", "nouveau-loaded", "nova-loaded", "dkms-headers-missing", "dkms-build-failed"),
     *("module-built-for-other-kernel", "secure-boot-key-rejected", "open-module-unsupported-gpu"),
     *("closed-module-unsupported-gpu", "legacy-gpu-needs-older-branch", "driver-too-old-for-gpu"),
+    "vgpu-guest-driver-missing",
 )
 NO_MODULE = (*MODULE_STAYS_OUT, "nvidia-module-not-loaded")
 NO_GPU_FOR_NVML = (

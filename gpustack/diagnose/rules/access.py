@@ -9,7 +9,7 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd, containers, intel
 from gpustack.diagnose.machine.events import grounds, heard, said
 from gpustack.diagnose.machine.inventory import PASSED_ON, builds, from_text, gpus, nvidia_here, on_bus, starts
-from gpustack.diagnose.machine.processes import refused
+from gpustack.diagnose.machine.processes import for_others, refused
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, number, table, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import NAME, PATH, sh, step
@@ -68,6 +68,9 @@ def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         )
 
 
+KEPT = ("nvml-no-permission", "works-as-root", "render-group-check", "node-not-permitted")
+
+
 @rule("device-nodes-not-accessible", Layer.ENVIRONMENT, "nvidia.ko", explained_by=("container-cgroup-lost-devices",))
 def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """This user cannot open the GPU's device nodes.
@@ -78,12 +81,19 @@ def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Findi
     """
     paths = [path for path, by_mode in refused(facts) if by_mode]
     fails = bool(number(told(facts, "nvml"), "code")) or starts(facts) is False
-    if not paths or not fails or not nvidia_here(facts):
+    listed = () if paths or not _outside(facts) else for_others(facts)
+    if not listed and (not paths or not fails or not nvidia_here(facts)):
         return
+    paths.extend(listed)
     named = tuple(map(PATH, paths))
     yield device_nodes_not_accessible.finding(
         title=f"This user cannot open {', '.join(paths)}",
-        because=(because(facts, "nvidia.ko", "nodes"), because(facts, "nvidia-uvm.ko", "nodes")),
+        because=(
+            because(facts, "nvidia.ko", "nodes"),
+            because(facts, "nvidia-uvm.ko", "nodes"),
+            *grounds(facts, *KEPT),
+        ),
+        confidence=Confidence.LIKELY if listed else Confidence.CERTAIN,
         fix=fixes.advice(
             f"{fixes.place(facts)}Join the group (GROUP) that owns the nodes and log in again; or, where all "
             "users may use the GPU, open the nodes until the next start.",
@@ -93,6 +103,11 @@ def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Findi
             verify=sh("nvidia-smi"),
         ),
     )
+
+
+def _outside(facts: Facts) -> bool:
+    """Return whether this user is not in the group of nodes that a listing shows: by his groups, or as is said."""
+    return bool(texts(told(facts, "user"), "groups")) or heard(facts, *KEPT)
 
 
 REFUSED = ("kfd-permission", "render-permission")
@@ -116,6 +131,8 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     """
     yield from _seen(facts)
     yield from _seen_of_intel(facts)
+    if for_others(facts) and not on_bus(facts, *MAKERS):
+        return  # NVIDIA's nodes are meant
     outright = heard(facts, *REFUSED)
     strange = _strange(facts)
     there = not any(ABSENT in one.line for one in said(facts, "kfd-not-opened"))  # permissions matter only then

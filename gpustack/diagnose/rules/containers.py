@@ -142,7 +142,8 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
     """
     reloaded = heard(facts, BLAMED) and heard(facts, *WITH) and not heard(facts, *TOOLKIT)
     reloaded = reloaded or (heard(facts, "node-not-permitted") and heard(facts, "restart-helps-said"))
-    in_text = heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)) or reloaded
+    off = flag(told(facts, "nvidia-container-toolkit"), "no_cgroups") and heard(facts, UNKNOWN, "nvml-blocked")
+    in_text = off or heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)) or reloaded
     lost = [path for path, by_mode in refused(facts) if not by_mode]
     if not in_text and (not facts.host.container or not lost or withheld(facts)):
         return
@@ -150,17 +151,28 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
     sure = not in_text or heard(facts, RELOAD, "cgroup-devices")
     nvml = " (Failed to initialize NVML: Unknown Error)" * heard(facts, UNKNOWN)
     yield container_cgroup_lost_devices.finding(
-        title=f"The container's cgroup has lost the GPU's device nodes{nvml}"
+        title="The container toolkit writes no device rules (no-cgroups = true), so the container may not open the GPU"
+        if off
+        else f"The container's cgroup has lost the GPU's device nodes{nvml}"
         if in_text
         else f"The container's device rules refuse {', '.join(lost)}, although its permissions allow it",
         detail="The container worked until systemd rewrote its device rules (systemctl daemon-reload, or an update "
         "that does the same): nodes that systemd does not know are refused since then. The machine itself is fine."
-        * in_text,
+        * (in_text and not off),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if inside else Confidence.POSSIBLE,
-        because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works")
+        because=grounds(
+            facts, "toolkit-no-cgroups", UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works"
+        )
         if in_text
         else (because(facts, "nvidia.ko", "nodes"), because(facts, "nvml", "error")),
         fix=fixes.advice(
+            "Only rootless containers need that setting. Set it to false, and restart Docker.",
+            sh("sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false --in-place"),
+            sh("sudo systemctl restart docker"),
+            verify=RUNS,
+        )
+        if off
+        else fixes.advice(
             "Restart the container, with its devices passed by CDI: --device nvidia.com/gpu=all in place of "
             "--gpus. "
             f"{containers.SHOWN} These also prevent it: name each node (--device /dev/nvidia0 and so "

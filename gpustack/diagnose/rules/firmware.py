@@ -94,7 +94,10 @@ FIRMWARE = frozenset({0x62, 0x63})
     Layer.DRIVER,
     "nvidia-driver",
     from_messages=True,
-    explained_by=("gpu-fell-off-bus", "gsp-timeout", "bios-bar-setting", "open-module-unsupported-gpu"),
+    explained_by=(
+        *("gpu-fell-off-bus", "gsp-timeout", "bios-bar-setting"),
+        *("open-module-unsupported-gpu", "closed-module-unsupported-gpu"),
+    ),
 )
 def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """This release of the driver cannot start the GPU's GSP firmware.
@@ -316,3 +319,46 @@ def _last_of_either(facts: Facts, matrix: Matrix) -> int | None:
     ends = [span.last for span in map(matrix.span, re.findall(r"\b[A-Z][a-z]{4,}\b", why)) if span and span.last]
     newer = re.search("Turing|Ampere|Ada|Blackwell", why)
     return None if newer else max(ends, default=None)
+
+
+# Branches between the first that supports an architecture and one that surely knows all of its products.
+ALL_KNOWN = 30
+
+
+@rule(
+    "vgpu-guest-driver-missing",
+    Layer.DRIVER,
+    "nvidia-driver",
+    from_messages=True,
+    explained_by=("open-module-unsupported-gpu", "legacy-gpu-needs-older-branch", "driver-too-old-for-gpu"),
+)
+def vgpu_guest_driver_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """This machine has a virtual GPU (vGPU), and the driver in it is one for real GPUs.
+
+    A hypervisor with NVIDIA's vGPU software gives its virtual machines slices of a GPU, under the PCI numbers of the
+    real one. Only the guest driver of that software (GRID) knows them: the usual driver says that the GPU is not
+    supported by its release, although it supports the real one. Install the guest driver that goes with the vGPU
+    manager on the host, and its licence; or pass the whole GPU through.
+    """
+    refused, driver = said(facts, "gpu-not-in-release"), branch_of(release(facts))
+    arch = device(refused[0], matrix)[1] if refused else None
+    span = matrix.span(arch) if arch else None
+    virtual = heard(facts, "vm-named")
+    if span is None or driver is None or not (span.first or 0) <= driver <= (span.last or driver) or works(facts):
+        return
+    known = driver - (span.first or 0) >= ALL_KNOWN
+    if not (virtual or known):
+        return
+    yield vgpu_guest_driver_missing.finding(
+        title=f"Driver {release(facts)} supports {arch} GPUs and refuses this one, as it does a virtual GPU (vGPU)",
+        detail=machine(facts, matrix),
+        because=(*map(because_said, refused[:1]), *grounds(facts, "vm-named", most=1)),
+        row=span.row,
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Install the vGPU guest driver that goes with the host's vGPU manager, in place of "
+            "this one; with a GPU that is passed through whole, check the host.",
+            sh("lspci -nnk -d 10de:"),
+            verify=sh("nvidia-smi"),
+        ),
+        confidence=Confidence.LIKELY if virtual and known else Confidence.POSSIBLE,
+    )

@@ -268,18 +268,22 @@ def _short(pci: str) -> str:
     return pci.partition(":")[2] or pci
 
 
+# Xid 74, and what newer GPUs log in its place; their events that are not fatal are retried by the link.
+LINKS, NONFATAL = (LINK, 136, 150, 149, 146, 145, 144), re.compile("non-?fatal", re.IGNORECASE)
+
+
 @rule("nvlink-error", Layer.HARDWARE, "nvlink", Severity.WARNING, explained_by=("gpu-fell-off-bus", "gsp-timeout"))
 def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """An NVLink between GPUs, or to a switch, has failed since the start.
 
-    The driver writes Xid 74 for the GPU, and switches write SXids of their own: the fault may be at either end, and one
-    fault is often logged at both. Programs that used the link have crashed. Reset the GPUs on that link; if it comes
-    back, reseat the bridge or board, or have the part replaced.
+    The driver writes Xid 74 for the GPU (144 to 150 from Blackwell on), and switches write SXids of their own: the
+    fault may be at either end, and one fault is often logged at both. Programs that used the link have crashed. Reset
+    the GPUs on that link; if it comes back, reseat the bridge or board, or have the part replaced.
     """
-    events = list(xids(facts, LINK))
+    events = [event for event in xids(facts, *LINKS) if not NONFATAL.search(event.words)]
     if not events:
         return
-    row, places = matrix.xids.get(LINK), [event.pci for event in events if event.pci]
+    row, places = matrix.xids.get(events[0].code), [event.pci for event in events if event.pci]
     switches = f", and switches wrote {events[0].links} SXids" if events[0].links else ""
     yield nvlink_error.finding(
         title=f"NVLink failed at {', '.join(places) or 'a GPU'}{switches}",

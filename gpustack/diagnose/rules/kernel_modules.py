@@ -22,7 +22,7 @@ from gpustack.diagnose.machine.inventory import (
     user_release,
 )
 from gpustack.diagnose.machine.naming import architecture, cards, device, is_open, machine, more, works
-from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, texts, told
+from gpustack.diagnose.machine.values import because, because_of, flag, items, number, status, text, texts, told
 from gpustack.diagnose.rule import Rule, rule
 from gpustack.diagnose.rules import MODULE_STAYS_OUT
 from gpustack.model.command import MODULE, sh
@@ -155,7 +155,8 @@ def missing(facts: Facts) -> bool:
     module, driver = status(facts, "nvidia.ko"), status(facts, "nvidia-driver")
     bound = any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
     loaded = flag(told(facts, "nvidia.ko"), "loaded") or bound
-    return module in GONE and driver in GONE and not (loaded or user_release(facts) or driver_works(facts))
+    gone = (module in GONE and driver in GONE) or (heard(facts, "smi-missing") and heard(facts, "module-not-found"))
+    return gone and not (loaded or user_release(facts) or driver_works(facts))
 
 
 def _name(copy: Instance, arch: str | None) -> str:
@@ -202,8 +203,11 @@ def out(facts: Facts) -> bool:
     WSL has none: Windows drives the GPU. Some sandboxes do not show the modules of the machine below them.
     """
     looked = status(facts, "nvidia.ko") in {Status.PRESENT, Status.ABSENT, Status.NOT_APPLICABLE}
+    module = told(facts, "nvidia.ko")
+    if from_text(facts) and items(module, "nodes") and flag(module, "loaded") is None:
+        return False  # only its device nodes were listed
     bound = any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
-    loaded = flag(told(facts, "nvidia.ko"), "loaded") or loaded_release(facts) is not None
+    loaded = flag(module, "loaded") or loaded_release(facts) is not None
     return looked and not (bound or loaded or driver_works(facts) or facts.host.wsl)
 
 
@@ -323,6 +327,15 @@ def closed_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Find
     From Blackwell on, NVIDIA's driver runs GPUs only with its open kernel module. With the proprietary one, the driver
     loads and lists no such GPU. Install the open flavour, in branch 570 or newer.
     """
+    refused = said(facts, "open-module-required")
+    if refused and not works(facts):
+        yield closed_module_unsupported_gpu.finding(
+            title="The proprietary kernel module refuses this GPU, which needs the open one",
+            detail=machine(facts, matrix),
+            because=tuple(map(because_said, refused[:2])),
+            fix=fixes.rebuild(facts, "Install the open flavour of the kernel module.", *fixes.driver(facts, matrix)),
+        )
+        return
     counted = number(told(facts, "nvml"), "gpu_count") is not None
     if text(told(facts, "nvidia.ko"), "flavour") != "proprietary" or not counted:
         return

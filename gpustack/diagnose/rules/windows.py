@@ -123,7 +123,13 @@ PURGE = sh(
 )
 
 
-@rule("wsl-linux-driver-installed", Layer.ENVIRONMENT, "nvidia-driver", from_messages=True)
+@rule(
+    "wsl-linux-driver-installed",
+    Layer.ENVIRONMENT,
+    "nvidia-driver",
+    from_messages=True,
+    explained_by=("container-cgroup-lost-devices",),
+)
 def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A Linux driver was installed inside WSL, which uses the Windows driver.
 
