@@ -52,6 +52,7 @@ ROOMS = (
     extensions.extension_draw,
     libraries.compiler_draw,
     serving.draw,
+    serving.image_draw,
     extensions.combination_draw,
     question.draw,
 )
@@ -201,6 +202,7 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
     light = from_text(facts) and all(map(_near, group))  # its effect was not observed
     commands = _commands(first, how, facts, matrix)
     verify = sh("gpustack doctor")
+    month = serving.other_image(facts, matrix) if first.from_ == "image" else None
     bound = not how.driver and not {first.from_, first.to}.isdisjoint(BOUND)
     together = wheels.together(facts, matrix, first.environment, verify) if bound else None
     return Finding(
@@ -214,6 +216,7 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
         because=tuple(dict.fromkeys(ground for one in group for ground in _grounds(one, facts))),
         row=first.row,
         fix=together
+        or (fixes.advice(month[0], *month[1], verify=verify) if month else None)
         or Fix(
             text=f"{fixes.place(facts) if how.driver else ''}{how.remedy}",
             commands=commands,
@@ -247,6 +250,8 @@ def _commands(contract: Contract, how: Pair, facts: Facts, matrix: Matrix) -> tu
 
 def _name(contract: Contract, facts: Facts, matrix: Matrix) -> str:
     """Return the name and version of what has a requirement; for GPUs, those that the row describes."""
+    if contract.from_ == "image":
+        return f"The image {serving.image(facts)}"
     if contract.from_ != "gpu":
         several = table(told(facts, "onnxruntime"), "distributions") if contract.from_ == "onnxruntime" else {}
         called = next((name for name in several if name.endswith("-gpu")), contract.from_)
