@@ -159,6 +159,11 @@ IMAGE = re.compile(
 )
 # What NVIDIA has monthly images of: a month beside one of them is that of an image, never a release.
 OF_NGC = {name: name for name in ("pytorch", "tensorflow", "tensorrt", "jax")} | {"triton": "tritonserver"}
+# What an image of NVIDIA's prints when it starts.
+BANNER = re.compile(
+    rf"^== (?P<kind>PyTorch|TensorFlow|TensorRT) ==\s[\s=]{{0,80}}NVIDIA Release (?P<month>{toolkits.MONTH})(?![\w.])",
+    re.MULTILINE,
+)
 # Words around an image that is advised, worked, or was used at another time; its line is no statement about now.
 ADVISED = re.compile(
     r"\b(?:try|tried|should|could|would|might|recommend\w*|suggest\w*|instead of|e\.g\.|such as|for example|previously"
@@ -181,6 +186,9 @@ def images(origin: str, text: str, into: Gathered) -> None:
     for match in islice(IMAGE.finditer(text), MOST):
         _image(origin, match["image"], match["tag"], into)
     held = {match[0]: match for match in islice(toolkits.NGC.finditer(text), MOST) if _used(text, match)}
+    banner = BANNER.search(text)
+    if banner and monthly(origin, banner["kind"].lower(), banner["month"], into):
+        return
     if len(held) == 1:  # of several, nothing says which is in use
         one = next(iter(held.values()))
         _monthly(origin, one["name"].rpartition("/")[2], one["month"], one["build"], into)
