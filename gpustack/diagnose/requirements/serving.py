@@ -235,10 +235,13 @@ def other_image(facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]]
     if here is None or parts is None:
         return None
     place = next((place for place, one in enumerate(known) if one.month >= here.month), len(known))
+    driver = driver_release(facts)
+    fitting = " and ".join(name for name, known_ in (("GPU", capabilities(facts)), ("driver", driver)) if known_)
     build = parts["build"] or toolkits.KINDS[parts["name"].rpartition("/")[2]]
     for one in sorted(known, key=lambda one: abs(known.index(one) - place)):
-        fits, tag = {fit.kept for _, _, fit in _image_fits(one, facts, matrix)}, one.tag(parts["name"], build)
+        drawn = [fit for fit in _image_fits(one, facts, matrix) if fit[0] == "gpu" or driver]
+        fits, tag = {fit.kept for _, _, fit in drawn}, one.tag(parts["name"], build)
         if tag and one.month != here.month and fits and fits <= {Kept.OK, Kept.LIMITED}:
-            words = f"Use {tag}, which is made for CUDA {one.cuda} and fits this GPU and driver."
+            words = f"Use {tag}, which is made for CUDA {one.cuda} and fits this {fitting}."
             return words, (sh("docker pull {image}", image=PATH(tag)),)
     return None

@@ -60,6 +60,7 @@ LISTS = ("arch-supported", "ggml-arch", "paddle-arch")
 RANGES = ("arch-supported", "arch-range", "arch-minimum", "torch-advises")
 INVALID, ASKED = "kernel-image-invalid", "TORCH_CUDA_ARCH_LIST"
 COMPLAINTS = (*NAMED, *BARE, *OTHERS)
+OF_MONTH = "Use the image of a month that supports this GPU, as its release notes say."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +217,8 @@ def _words_fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fi
     build, advised, month = torch(facts), value(facts, "torch-advises", "cuda"), other_image(facts, matrix)
     if month:
         return fixes.advice(month[0], *month[1], verify=fixes.TORCH_SEES)
+    if image(facts):
+        return fixes.advice(OF_MONTH, verify=fixes.TORCH_SEES)
     if embedded(facts) and build:
         return fixes.jetson(build, facts, matrix)
     if advised:
