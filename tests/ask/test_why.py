@@ -40,6 +40,7 @@ TRUTHS = [
     (("nvcr.io/nvidia/pytorch:25.10-py3",), {"driver": "535.129.03", "gpu": "A100"}, LIMITED),
     (("nvcr.io/nvidia/pytorch:25.10-py3",), {"driver": "535.129.03", "gpu": "RTX 3090"}, FAILS),
     (("nvcr.io/nvidia/pytorch:25.10-py3",), {"driver": "535.129.03", "gpu": "sm_80"}, UNKNOWN),
+    (("nvcr.io/nvidia/pytorch:25.10-py3",), {"driver": "535.129.03", "gpu": "RTX A6000"}, UNKNOWN),
     (("nvcr.io/nvidia/pytorch:24.05-py3",), {"driver": "570.124.06", "gpu": "RTX 5090"}, FAILS),
     (("nvcr.io/nvidia/pytorch:25.01-py3",), {"driver": "570.124.06", "gpu": "RTX 5090"}, WORKS),
     (("nvcr.io/nvidia/pytorch:25.10-py3",), {"gpu": "V100"}, FAILS),

@@ -208,9 +208,9 @@ def _carried(known: Monthly, facts: Facts, matrix: Matrix) -> Kept | None:
     """Return how the driver fits by the compat libraries that the image carries; None on GPUs that may not use them."""
     release, kinds = driver_release(facts), {products.class_of(matrix, gpu.name) for gpu in gpus(facts)}
     bases = known.bases or [base for one in matrix.compats if one.cuda == known.cuda for base in one.bases]
-    if release is None or release.branch not in bases or kinds - {*FORWARD, None}:
+    if release is None or release.branch not in bases or "consumer" in kinds:
         return None
-    return Kept.LIMITED if kinds and None not in kinds else Kept.UNKNOWN
+    return Kept.LIMITED if kinds and kinds <= FORWARD else Kept.UNKNOWN  # some workstation cards may use them
 
 
 def _of_month(known: Monthly, gpu: ComputeCapability, matrix: Matrix) -> Fit:
