@@ -173,7 +173,8 @@ ADVISED = re.compile(
     re.IGNORECASE,
 )
 WORKED = re.compile(
-    r"^\W{0,3}(?:instead\b|(?:(?:it|image|container|is|are) )*(?:works?\b|worked|runs? fine|recommended|fine\b|ok\b))",
+    r"^\W{0,3}(?:(?:instead|requires?|needs?)\b"
+    r"|(?:(?:it|image|container|is|are) )*(?:works?\b|worked|runs? fine|recommended|fine\b|ok\b))",
     re.IGNORECASE,
 )
 TORCH = re.compile(r"^(?P<torch>\d+\.\d+\.\d+)-cuda(?P<cuda>\d+\.\d+)(?:-cudnn(?P<cudnn>\d+))?")

@@ -88,6 +88,7 @@ def test_a_month_beside_a_framework_is_that_of_an_image(text: str, kind: str, mo
         "Should I use nvcr.io/nvidia/pytorch:25.03-py3?",
         "Fixed by switching to nvcr.io/nvidia/tensorrt:24.05-py3",
         "It works with nvcr.io/nvidia/pytorch:24.10-py3",
+        "The notes say that nvcr.io/nvidia/pytorch:25.10-py3 requires driver 580",
         "nvcr.io/nvidia/pytorch:24.10-py3 fails like nvcr.io/nvidia/pytorch:25.01-py3 does",
         "nvcr.io/nvidia/pytorch:23.13-py3",
         "mirror.example/nvcr.io/nvidia/pytorch:23.11-py3",
