@@ -16,6 +16,7 @@ from gpustack.model.command import (
     DOTTED,
     NAME,
     NOTHING,
+    PATH,
     PYTHON,
     REBOOT,
     VERSION,
@@ -29,7 +30,7 @@ from gpustack.model.command import (
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from gpustack.ask.subjects import Subject
     from gpustack.matrix import Matrix
@@ -61,6 +62,8 @@ AND_CUDA = (2, 14)  # the first TensorFlow with this extra
 
 def named(subject: Subject, spec: str) -> str:
     """Return a subject as it would be typed, with its build."""
+    if subject.component == "image":
+        return f"{subject.name}:{spec.removeprefix('==')}{subject.tag or ''}"
     if subject.component == "jax":
         return f"jax[{subject.tag}]{spec}" if subject.tag else f"jax{spec}"
     local = f"+{subject.tag}" if subject.component == "pytorch" and subject.tag and spec.startswith("==") else ""
@@ -70,11 +73,8 @@ def named(subject: Subject, spec: str) -> str:
 
 def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     """Return the commands that install a release of a subject; ``spec`` names it, such as ==2.11.0 or ==2.16.*."""
-    if subject.component == "nvidia-driver":
-        release = spec.removeprefix("==")
-        return driver(release, facts, matrix) if BRANCH.holds(release.partition(".")[0]) else ()
-    if subject.component == "cuda-toolkit":
-        return _toolkit(spec.removeprefix("=="), facts)
+    if subject.component in APART:
+        return APART[subject.component](subject, spec.removeprefix("=="), facts, matrix)
     name = DISTRIBUTIONS.get(subject.component, subject.name)
     if subject.component not in DISTRIBUTIONS and not generated.has(matrix, name):
         return ()
@@ -204,3 +204,14 @@ def python(number: str) -> tuple[Command, ...]:
         sh(". env-{number}/bin/activate", **words),
         step("or with conda: `conda create -n env-{number} python={number}`, `conda activate env-{number}`", **words),
     )
+
+
+def _driver(_subject: Subject, release: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
+    return driver(release, facts, matrix) if BRANCH.holds(release.partition(".")[0]) else ()
+
+
+APART: Mapping[str, Callable[[Subject, str, Facts, Matrix], tuple[Command, ...]]] = {
+    "nvidia-driver": _driver,
+    "cuda-toolkit": lambda _subject, release, facts, _matrix: _toolkit(release, facts),
+    "image": lambda subject, month, *_: (sh("docker pull {image}", image=PATH(named(subject, month))),),
+}

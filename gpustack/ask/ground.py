@@ -83,6 +83,8 @@ def other_pythons(search: Search) -> Iterator[tuple[str, Facts]]:
 def compats(search: Search) -> Iterator[Alternative]:
     """Return the compat package that supports the build on this driver: on Linux, for data-centre GPUs only."""
     cuda, release = wanted_cuda(search), driver_release(search.facts)
+    if search.subject.component == "image":  # which has its own
+        return
     if cuda is None or release is None or on_windows(search.facts) or not may_forward(search):
         return
     for package in toolkits.compats_for(search.matrix, cuda, release.branch)[:1]:
@@ -271,7 +273,7 @@ def _wheel(search: Search) -> str:
 
 def _compat(search: Search) -> str:
     cuda, release = wanted_cuda(search), driver_release(search.facts)
-    if cuda is None or release is None:
+    if cuda is None or release is None or search.subject.component == "image":
         return ""
     if on_windows(search.facts):
         return "A compat package does not help: there is none for Windows."

@@ -34,6 +34,13 @@ NAMES = {
     "nvidia.ko": "the kernel module",
     "linux-kernel": "the kernel",
 }
+# Under which restriction something of this kind works.
+BY_KIND = {
+    "technique": " It runs without that, with what this GPU can do.",
+    "requirement": " It runs, and pip does not install the two together.",
+    "system": " It computes on the CPU there.",
+    "carried": " It runs by the compat libraries that the image carries, on data-centre GPUs alone.",
+}
 ALSO = {"gpu": ("amd-gpu", "intel-gpu"), "nvidia-driver": ("nvidia.ko",)}
 GROUND = frozenset({*GPUS, "nvidia-driver", "nvidia.ko", "linux-kernel"})  # what other things depend on
 # Parts of the machine that do not depend on a Python: a driver runs with any.

@@ -116,6 +116,7 @@ FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
     "jax": lambda matrix: _exact(one.version for one in frameworks.jax_releases(matrix)),
     "vllm": lambda matrix: _exact(one.version for one in serving.vllm_releases(matrix)),
     "sglang": lambda matrix: _exact(one.version for one in serving.releases(matrix, "sglang") if not one.stub),
+    "image": lambda matrix: _exact(one.month for one in toolkits.months(matrix)),
     "tgi": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tgi")),
     "tensorrt-llm": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tensorrt-llm")),
     "triton-inference-server": lambda matrix: _exact(

@@ -11,7 +11,8 @@ from gpustack.ask.why import PSEUDO, Judged, judge
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import capabilities
 from gpustack.diagnose.machine.values import copies, text, told
-from gpustack.matrix.subjects import frameworks, generated, gpus, torch
+from gpustack.diagnose.requirements.serving import FORWARD
+from gpustack.matrix.subjects import frameworks, generated, gpus, toolkits, torch
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.matrix_answer import Compatibility
 from gpustack.model.report import Kept
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 RANK = {Compatibility.COMPATIBLE: 2, Compatibility.LIMITED: 1}
 UNSERVED = frozenset({("jax", "cuda11")})  # builds that no index serves under their own name
 MAKERS = {"amd-gpu": "rocm", "intel-gpu": "xpu"}
-FORWARD = frozenset({"datacenter", "embedded"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,15 @@ class Search:
         broken = (one for one in self.at.contracts if one.status is not Kept.OK)
         wrong = {end for one in broken for end in (one.from_, one.to)} - PSEUDO
         judged = {end for one in found.contracts for end in (one.from_, one.to)}
-        if (subject.component, found.subject.tag) in UNSERVED:
+        if (subject.component, found.subject.tag) in UNSERVED or (facts is None and _unpulled(subject, self.matrix)):
             return None
         return found if rank(found) > rank(self.at) and wrong <= judged and not _by_ptx_alone(found) else None
+
+
+def _unpulled(subject: Subject, matrix: Matrix) -> bool:
+    """Return whether a subject is an image that is not known to exist."""
+    known = (one.tag(subject.name, subject.tag or "") for one in toolkits.months(matrix))
+    return subject.component == "image" and subject.words not in known
 
 
 def _by_ptx_alone(found: Judged) -> bool:

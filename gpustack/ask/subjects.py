@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from gpustack.ask.given import gpu, made
 from gpustack.ask.releases import candidates, release_named
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects import amd_intel, drivers, frameworks, generated, gpus, serving, torch
+from gpustack.matrix.subjects import amd_intel, drivers, frameworks, generated, gpus, serving, toolkits, torch
 from gpustack.matrix.subjects.ranges import VersionRange, numbers
 from gpustack.model.versions import ComputeCapability
 
@@ -51,7 +51,7 @@ PLUGIN = re.compile(r"jax-cuda(?P<cuda>\d\d)-(?:plugin|pjrt)")
 EXTRA = re.compile(r"cuda(?P<cuda>\d\d)(?:-local|-pip)?")
 EXACT = frozenset({"==", "==="})
 BARE = frozenset(
-    {"gpu", "python", "cudnn", "gcc", "clang", "linux-kernel", "rocm"}
+    {"gpu", "python", "cudnn", "gcc", "clang", "linux-kernel", "rocm", "image"}
 )  # whose versions are no releases of a table
 JOINING = frozenset(
     {"on", "for", "with", "in", "and", "to", "using", "run", "runs", "can"}
@@ -79,6 +79,8 @@ class Subject:
     @property
     def words(self) -> str:
         """Its display name, such as pytorch 2.7.1 (cu128)."""
+        if self.component == "image":
+            return f"{self.name}:{self.version}{self.tag or ''}"
         return " ".join([self.component, *filter(None, [self.version]), *([f"({self.tag})"] if self.tag else [])])
 
 
@@ -88,6 +90,9 @@ def parse(text: str, matrix: Matrix) -> Subject:
         raise UsageError(f"{text[:30]!r}… is not a subject: it has {len(text)} characters, more than {LONGEST}")
     if is_gpu(text.strip(), matrix):
         return Subject(typed=text, name="gpu", component="gpu", version=text.strip())
+    month = toolkits.NGC.fullmatch(text.strip())
+    if month:
+        return Subject(typed=text, name=month["name"], component="image", version=month["month"], tag=month["build"])
     try:
         requirement = Requirement(text.strip())
     except InvalidRequirement as error:
@@ -261,4 +266,8 @@ def _tensorflow(subject: Subject, where: str | None, matrix: Matrix) -> Componen
     return made("tensorflow", subject.version, where, accelerator="cpu" if plain else "cuda", distribution=own)
 
 
-MAKERS = {"pytorch": _torch, "onnxruntime": _onnxruntime, "jax": _jax, "tensorflow": _tensorflow}
+def _image(subject: Subject, _where: str | None, _matrix: Matrix) -> Component:
+    return made("image", subject.version, name=subject.name, build=subject.tag)
+
+
+MAKERS = {"image": _image, "pytorch": _torch, "onnxruntime": _onnxruntime, "jax": _jax, "tensorflow": _tensorflow}

@@ -48,10 +48,6 @@ BY_PTX = " It has only PTX for this GPU, which the driver compiles at the first 
 BY_OWN = " It runs anyway, with the CUDA libraries that its wheel brings."
 BY_OWN_NVCC = f"{BY_OWN[:-1]}; extensions are not compiled for it by this nvcc."
 TECHNIQUE = "technique"
-DONE_WITHOUT = " It runs without that, with what this GPU can do."
-BY_PIN = " It runs, and pip does not install the two together."
-BY_CPU = " It computes on the CPU there."
-BY_KIND = {TECHNIQUE: DONE_WITHOUT, "requirement": BY_PIN, "system": BY_CPU}
 BY_PIP = " There is no wheel for that: pip compiles it, which needs nvcc and much time."
 
 
@@ -270,6 +266,8 @@ def _named(component: str, subject: Subject, facts: Facts) -> str:
     if component != subject.component:
         beside = version(facts, component) if component in {*FRAMEWORKS, *ON_TORCH} else None
         return " ".join(filter(None, [related.NAMES.get(component, component), beside]))
+    if subject.component == "image":
+        return subject.words
     release = f" {subject.version}" if subject.version and component not in GPUS else ""
     return f"{related.NAMES.get(component, subject.name)}{release}" + (f" ({subject.tag})" if subject.tag else "")
 
@@ -292,8 +290,8 @@ def _more(contract: Contract) -> str:
         return ""
     if contract.from_ in FROM_SOURCE and contract.kind in {"torch", "python", "platform"}:
         return BY_PIP
-    if contract.kind in BY_KIND:
-        return BY_KIND[contract.kind]
+    if contract.kind in related.BY_KIND:
+        return related.BY_KIND[contract.kind]
     if contract.kind == "toolkit":
         return BY_OWN if contract.from_ == "jax" else BY_OWN_NVCC
     by_row = f" It works with a limit: {contract.row.text if contract.row else 'see above'}."

@@ -59,7 +59,7 @@ def explain(words: Sequence[str], matrix: Matrix) -> Explanation:
     listed, missing = mentioned(text, matrix)
     begun = _begun(text, entries)
     told = [make() for make in next((known[form] for form in spellings(text) if form in known), ())]
-    told = told or [make() for _, make in begun if len(begun) == 1]
+    told = told or [*topics.of_image(text, matrix)] or [make() for _, make in begun if len(begun) == 1]
     if not told:
         told += [*_with_messages(text, listed, matrix), *_judged(text, matrix)]
     if not any(one.kind is not Kind.MESSAGE or one.findings for one in told) and not missing:

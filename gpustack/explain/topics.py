@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import rule
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import serving
+from gpustack.matrix.subjects import serving, toolkits
 from gpustack.matrix.subjects.codes import ClockReason, Number, bucket_of, cascades
 from gpustack.matrix.subjects.terms import LayerRow, System, Term, layers, leads_of, place_of, systems, terms
 from gpustack.model.facts import Layer
@@ -174,6 +174,23 @@ def of_layer(layer: LayerRow, matrix: Matrix) -> Meaning:
         see=layer.see,
         row=layer.row,
     )
+
+
+def of_image(text: str, matrix: Matrix) -> Iterator[Meaning]:
+    """Yield what one of NVIDIA's monthly images was made for."""
+    parts = toolkits.NGC.fullmatch(text)
+    month = toolkits.month_of(matrix, parts["name"], parts["month"], parts["build"]) if parts else None
+    if month:
+        yield Meaning(
+            kind=Kind.TERM,
+            id=text,
+            title=f"{month}.",
+            layer=Layer.CONTAINER,
+            stands_on=("nvidia-driver", "gpu"),
+            see=("nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv",),
+            findings=leads(("arch-not-in-build", "driver-too-old-for-cuda-build", "forward-compat-804")),
+            row=month.row,
+        )
 
 
 def of_architecture(one: Architecture) -> Meaning:

@@ -1,4 +1,4 @@
-"""GPUs and PyTorch builds as programs list them.
+"""GPUs and PyTorch builds as programs list them, and what tags of images name.
 
 People write +cuda118 and +cu11.8 for the same.
 """
@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.imports import gathered
+from gpustack.matrix.subjects import toolkits
 
 if TYPE_CHECKING:
     from gpustack.imports.gathered import Gathered
@@ -149,3 +150,89 @@ def _table(origin: str, name: str, value: str, into: Gathered) -> None:
         into.tell(component, origin, version=version[1], build=build.tag)
     if name == "GPU available" and value.split(maxsplit=1)[0] in {"Yes", "True", "No", "False"}:
         into.tell("pytorch", origin, available=value.split(maxsplit=1)[0] in {"Yes", "True"})
+
+
+IMAGE = re.compile(
+    r"(?<![\w./-])(?:docker\.io/)?(?P<image>pytorch/pytorch|tensorflow/tensorflow|vllm/vllm-openai|lmsysorg/sglang"
+    r"|rocm/(?:pytorch|vllm|tensorflow)|(?:ghcr\.io/)?huggingface/text-generation-inference"
+    r"|intel/(?:intel-extension-for-pytorch|vllm)):v?(?P<tag>[\w][\w.+-]{1,80})"
+)
+# What NVIDIA has monthly images of: a month beside one of them is that of an image, never a release.
+OF_NGC = {name: name for name in ("pytorch", "tensorflow", "tensorrt", "jax")} | {"triton": "tritonserver"}
+# What an image of NVIDIA's prints when it starts.
+BANNER = re.compile(
+    rf"^== (?P<kind>PyTorch|TensorFlow|TensorRT) ==\s[\s=]{{0,80}}NVIDIA Release (?P<month>{toolkits.MONTH})(?![\w.])",
+    re.MULTILINE,
+)
+# Words around an image that is advised, worked, or was used at another time; its line is no statement about now.
+ADVISED = re.compile(
+    r"\b(?:try|tried|should|could|would|might|recommend\w*|suggest\w*|instead of|e\.g\.|such as|for example|previously"
+    r"|used to|not|never|without|unlike|newer|older|latest"
+    r"|(?:works?|worked|fine|ok|solved|fixed)(?: \w+){0,2} (?:with|on|in|by)"
+    r"|(?:switch|mov|chang|updat|upgrad)(?:e|ing|es)? to)\b[^.;\n]{0,80}$",
+    re.IGNORECASE,
+)
+WORKED = re.compile(
+    r"^\W{0,3}(?:(?:instead|requires?|needs?)\b"
+    r"|(?:(?:it|image|container|is|are) )*(?:works?\b|worked|runs? fine|recommended|fine\b|ok\b))",
+    re.IGNORECASE,
+)
+TORCH = re.compile(r"^(?P<torch>\d+\.\d+\.\d+)-cuda(?P<cuda>\d+\.\d+)(?:-cudnn(?P<cudnn>\d+))?")
+ROCM = re.compile(r"rocm(?P<rocm>\d\.\d(?:\.\d)?)(?:[\w.]{0,80}?pytorch_(?:release[_-])?(?P<torch>\d\.\d(?:\.\d)?))?")
+PLAIN = re.compile(r"^(?P<version>\d+\.\d+\.\d+(?:\.post\d+)?)(?=$|-)")
+
+
+def images(origin: str, text: str, into: Gathered) -> None:
+    """Read the tags of images that are in use."""
+    for match in islice(IMAGE.finditer(text), MOST):
+        _image(origin, match["image"], match["tag"], into)
+    held = {match[0]: match for match in islice(toolkits.NGC.finditer(text), MOST) if _used(text, match)}
+    banner = BANNER.search(text)
+    if banner and monthly(origin, banner["kind"].lower(), banner["month"], into):
+        return
+    if len(held) == 1:  # of several, nothing says which is in use
+        one = next(iter(held.values()))
+        _monthly(origin, one["name"].rpartition("/")[2], one["month"], one["build"], into)
+
+
+def monthly(origin: str, component: str, version: str, into: Gathered) -> bool:
+    """Store the image of a month that someone names beside a framework, and return whether the version is a month."""
+    if component not in OF_NGC or not re.fullmatch(toolkits.MONTH, version):
+        return False
+    _monthly(origin, OF_NGC[component], version, None, into)
+    return True
+
+
+def _monthly(origin: str, kind: str, month: str, build: str | None, into: Gathered) -> None:
+    """Store which of NVIDIA's monthly images is in use; the matrix knows what it was made for."""
+    into.machine(container="docker")
+    into.tell("image", origin, version=month, build=build, name=f"nvcr.io/nvidia/{kind}")
+
+
+def _used(text: str, image: re.Match[str]) -> bool:
+    """Return whether an image is used here, rather than advised, compared with, or said to work."""
+    before = text[max(0, image.start() - 160) : image.start()].rpartition("\n")[2]
+    return not ADVISED.search(before) and not WORKED.match(text[image.end() : image.end() + 40])
+
+
+def _image(origin: str, image: str, tag: str, into: Gathered) -> None:
+    """Read what an image's tag says about its contents."""
+    into.machine(container="docker")
+    if image == "pytorch/pytorch" and (match := TORCH.match(tag)):
+        if not into.version("pytorch"):
+            build = f"cu{match['cuda'].replace('.', '')}"
+            into.tell("pytorch", origin, version=match["torch"], build=build, accelerator="cuda", cuda=match["cuda"])
+        return
+    if image.startswith("rocm/") and (match := ROCM.search(tag)):
+        into.tell("rocm", origin, version=match["rocm"])
+        if match["torch"] and not into.version("pytorch"):
+            into.tell("pytorch", origin, version=match["torch"], accelerator="rocm", hip=match["rocm"])
+        return
+    if image.startswith("intel/"):
+        into.tell("pytorch", origin, accelerator="xpu" if "xpu" in tag else None)
+        return
+    name = image.rpartition("/")[2]
+    component = {"tensorflow": "tensorflow", "vllm-openai": "vllm", "sglang": "sglang"}.get(name, "tgi")
+    plain = PLAIN.match(tag) if component != "tgi" or PLAIN.fullmatch(tag) else None
+    if plain and not into.version(component):
+        into.tell(component, origin, version=plain["version"])

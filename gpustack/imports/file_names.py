@@ -69,13 +69,6 @@ PYTHON = re.compile(
     r"|\.cpython-3(?P<tag>\d{1,2})-|\.cp3(?P<windows>\d{1,2})-win"
     r"|\b(?:Using cached|Downloading) \S{1,200}-cp3(?P<wheel>\d{1,2})-cp3(?P=wheel)m?-)"
 )
-IMAGE = re.compile(
-    r"(?<![\w./-])(?:docker\.io/)?(?P<image>pytorch/pytorch|tensorflow/tensorflow|vllm/vllm-openai|lmsysorg/sglang"
-    r"|rocm/(?:pytorch|vllm|tensorflow)):v?(?P<tag>[\w][\w.+-]{1,80})"
-)
-TORCH = re.compile(r"^(?P<torch>\d+\.\d+\.\d+)-cuda(?P<cuda>\d+\.\d+)(?:-cudnn(?P<cudnn>\d+))?")
-ROCM = re.compile(r"rocm(?P<rocm>\d\.\d(?:\.\d)?)(?:[\w.]{0,80}?pytorch_(?:release[_-])?(?P<torch>\d\.\d(?:\.\d)?))?")
-PLAIN = re.compile(r"^(?P<version>\d+\.\d+\.\d+(?:\.post\d+)?)(?=$|-)")
 # The CUDA that someone installed PyTorch for, if nothing states the resulting build.
 ASKED = re.compile(
     r"\b(?:conda|mamba)\b[^\n?]{0,60}\binstall\b[^\n?]{0,120}\bpytorch\b[^\n?]{0,160}\b(?:cudatoolkit|pytorch-cuda)=+"
@@ -156,8 +149,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
     jax = JAX.search(text)
     if jax and not FAILED.search(text) and into.version("jax"):
         into.tell("jax", origin, build=f"cuda{jax['major']}")
-    for match in islice(IMAGE.finditer(text), MOST):
-        _image(origin, match["image"], match["tag"], into)
+    devices.images(origin, text, into)
 
 
 def _of_windows(origin: str, text: str, into: Gathered) -> None:
@@ -262,24 +254,3 @@ def _wheels(origin: str, text: str, into: Gathered) -> None:
 def _pythons(text: str) -> Iterator[str]:
     for match in islice(PYTHON.finditer(text), MOST):
         yield match["dotted"] or f"3.{match['short'] or match['tag'] or match['windows'] or match['wheel']}"
-
-
-def _image(origin: str, image: str, tag: str, into: Gathered) -> None:
-    """Read what an image's tag says about its contents."""
-    into.machine(container="docker")
-    if image == "pytorch/pytorch" and (match := TORCH.match(tag)):
-        if not into.version("pytorch"):
-            build = f"cu{match['cuda'].replace('.', '')}"
-            into.tell("pytorch", origin, version=match["torch"], build=build, accelerator="cuda", cuda=match["cuda"])
-        return
-    if image.startswith("rocm/") and (match := ROCM.search(tag)):
-        into.tell("rocm", origin, version=match["rocm"])
-        if match["torch"] and not into.version("pytorch"):
-            into.tell("pytorch", origin, version=match["torch"], accelerator="rocm", hip=match["rocm"])
-        return
-    component = {"tensorflow/tensorflow": "tensorflow", "vllm/vllm-openai": "vllm", "lmsysorg/sglang": "sglang"}.get(
-        image
-    )
-    plain = PLAIN.match(tag)
-    if component and plain and not into.version(component):
-        into.tell(component, origin, version=plain["version"])

@@ -25,7 +25,7 @@ OTHERS: Mapping[str, tuple[Layer, str]] = {
     "gcc": (Layer.COMPILER, "any"),
     "clang": (Layer.COMPILER, "any"),
     "docker": (Layer.CONTAINER, "any"),
-    "container": (Layer.CONTAINER, "any"),
+    **dict.fromkeys(("container", "image"), (Layer.CONTAINER, "any")),
     "pci-display": (Layer.HARDWARE, "any"),
     "kernel-log": (Layer.KERNEL, "any"),
     "nouveau": (Layer.KERNEL_MODULE, "any"),

@@ -87,7 +87,8 @@ def read(origin: str, text: str, into: Gathered, known: Iterable[str] = ()) -> N
     passed = set(known)
     for line, _ in zip(_lines(text, passed), range(MOST), strict=False):
         for component, version, rest in _claims(line):
-            _tell(origin, component, version, rest, into)
+            if not devices.monthly(f"{origin} (in words)", component, version, into):
+                _tell(origin, component, version, rest, into)
         if not (into.knows("gpu") or into.fact("amd-gpu", "name") or into.knows("intel-gpu")):
             gpu_words.read_gpus(origin, line, into, here)
         file_names.named(origin, line, into)

@@ -8,6 +8,7 @@ from gpustack.model.report import Severity
 from tests.diagnose.test_libraries_from_text import told, words
 
 SMI = "| NVIDIA-SMI {0}   Driver Version: {0}   CUDA Version: {1}     |\n"
+DRIVER_TOO_OLD = "driver-too-old-for-cuda-build"
 INSUFFICIENT = "CUDA driver version is insufficient for CUDA runtime version\n"
 TOOLCHAIN = "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.\n"
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\n"
@@ -196,3 +197,23 @@ def test_what_programs_print_on_healthy_machines_is_not_a_fault(text: str) -> No
     report = told(text)
     assert report.verdict.root_causes == ()
     assert not [one for one in report.findings if one.severity is Severity.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("text", "slug", "command"),
+    [
+        ("nvcr.io/nvidia/pytorch:24.05-py3, RTX 5090, driver 570.124.06", "arch-not-in-build", "pytorch:25.01-py3"),
+        ("nvcr.io/nvidia/pytorch:25.10-py3, Tesla P100, driver 580.65.06", "arch-not-in-build", "pytorch:24.10-py3"),
+        ("nvcr.io/nvidia/tritonserver:26.02-py3, L40S, driver 550.90.07", DRIVER_TOO_OLD, "tritonserver:25.10-py3"),
+        ("nvcr.io/nvidia/pytorch:25.10-py3, RTX 3090, driver 535.183.01", DRIVER_TOO_OLD, "pytorch:25.06-py3"),
+        ("nvcr.io/nvidia/pytorch:25.10-py3, A100, driver 535.183.01", None, ""),
+        ("nvcr.io/nvidia/pytorch:25.01-py3, RTX 5090, driver 570.124.06", None, ""),
+        ("You could try nvcr.io/nvidia/pytorch:24.05-py3. RTX 5090, driver 570.124.06", None, ""),
+        ("nvcr.io/nvidia/pytorch:24.05-py3, RTX 5090\n>>> torch.cuda.is_available()\nTrue", None, ""),
+    ],
+)
+def test_an_image_is_replaced_by_one_of_another_month(text: str, slug: str | None, command: str) -> None:
+    found = [one for one in told(text).findings if one.severity is Severity.ERROR]
+    assert [one.id for one in found] == ([slug] if slug else [])
+    typed = [str(line) for one in found if one.fix for line in one.fix.commands]
+    assert typed == [f"docker pull nvcr.io/nvidia/{command}"] * len(found)

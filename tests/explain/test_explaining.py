@@ -287,3 +287,16 @@ def test_a_part_of_an_error_line_leads_to_what_recorded_machines_had(words: str,
 def test_a_part_of_a_line_leads_to_the_finding_of_the_whole(part: str, finding: str) -> None:
     found = explain(part.split(), MATRIX)
     assert finding in {lead.id for one in found.meanings for lead in one.findings}
+
+
+@pytest.mark.parametrize(
+    ("image", "says"), [("pytorch:23.11-py3", "CUDA 12.3"), ("tritonserver:25.10-py3", "CUDA 13.0")]
+)
+def test_an_image_of_a_month_is_explained_by_its_row(image: str, says: str) -> None:
+    (meaning,) = told(f"nvcr.io/nvidia/{image}").meanings
+    assert says in meaning.title
+    assert meaning.row is not None
+
+
+def test_an_image_without_a_row_is_not_made_up() -> None:
+    assert not any("CUDA" in one.title for one in told("nvcr.io/nvidia/jax:23.11-py3").meanings)

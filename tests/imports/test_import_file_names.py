@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gpustack.matrix.subjects import toolkits
 from tests.imports.reading import held, packages, read, version
 
 FLASH = "flash_attn-2.6.3+cu123torch2.4cxx11abiTRUE-cp310-cp310-linux_x86_64.whl"
@@ -53,6 +56,67 @@ def test_an_image_names_what_is_in_it() -> None:
     assert (version(facts, "pytorch"), held(facts, "pytorch")["cuda"]) == ("2.1.0", "12.1")
     assert facts.host.container == "docker"
     assert version(read("vllm/vllm-openai:v0.6.3"), "vllm") == "0.6.3"
+
+
+def image_in(text: str) -> tuple[object, ...]:
+    """Return the monthly image that a text says is in use: its name, month and the rest of its tag."""
+    found = read(text).find("image")
+    return (found.facts.get("name"), found.version, found.build) if found else ()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "month", "build"),
+    [
+        ("docker run --gpus all -it nvcr.io/nvidia/pytorch:23.11-py3 bash", "pytorch", "23.11", "-py3"),
+        ("FROM nvcr.io/nvidia/tritonserver:24.05-trtllm-python-py3", "tritonserver", "24.05", "-trtllm-python-py3"),
+        ("apptainer pull docker://nvcr.io/nvidia/tensorrt:24.05-py3", "tensorrt", "24.05", "-py3"),
+        ("I use the NGC container PyTorch 23.11 on H100", "pytorch", "23.11", None),
+        ("We run Triton 24.03 in Kubernetes", "tritonserver", "24.03", None),
+        ("nvcr.io/nvidia/pytorch:24.10-py3 works, nvcr.io/nvidia/pytorch:25.01-py3 fails", "pytorch", "25.01", "-py3"),
+        ("=============\n== PyTorch ==\n=============\n\nNVIDIA Release 24.12 (build 1)", "pytorch", "24.12", None),
+    ],
+)
+def test_a_month_beside_a_framework_is_that_of_an_image(text: str, kind: str, month: str, build: str | None) -> None:
+    assert image_in(text) == (f"nvcr.io/nvidia/{kind}", month, build)
+    assert version(read(text), kind) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You could try nvcr.io/nvidia/pytorch:25.10-py3 instead.",
+        "Should I use nvcr.io/nvidia/pytorch:25.03-py3?",
+        "Fixed by switching to nvcr.io/nvidia/tensorrt:24.05-py3",
+        "It works with nvcr.io/nvidia/pytorch:24.10-py3",
+        "The notes say that nvcr.io/nvidia/pytorch:25.10-py3 requires driver 580",
+        "nvcr.io/nvidia/pytorch:24.10-py3 fails like nvcr.io/nvidia/pytorch:25.01-py3 does",
+        "nvcr.io/nvidia/pytorch:23.13-py3",
+        "mirror.example/nvcr.io/nvidia/pytorch:23.11-py3",
+        "pytorch 2.4, tensorflow 2.16, Ubuntu 24.04",
+    ],
+)
+def test_an_image_that_is_advised_or_one_of_several_is_not_in_use(text: str) -> None:
+    assert image_in(text) == ()
+
+
+@given(st.integers(10, 39), st.integers(0, 19), st.sampled_from(["", "-py3", "-tf2-py3", ".1-py3"]))
+def test_a_tag_is_read_only_if_it_is_a_month(year: int, month: int, build: str) -> None:
+    tag = f"nvcr.io/nvidia/pytorch:{year}.{month:02}{build}"
+    found = toolkits.NGC.fullmatch(tag)
+    assert (found is not None) == (17 <= year <= 29 and 1 <= month <= 12)
+    assert found is None or f"{found['name']}:{found['month']}{found['build']}" == tag
+
+
+@pytest.mark.parametrize(
+    ("tag", "component", "wanted"),
+    [
+        ("ghcr.io/huggingface/text-generation-inference:3.0.1", "tgi", "3.0.1"),
+        ("ghcr.io/huggingface/text-generation-inference:2.4.0-rocm", "tgi", None),
+        ("intel/intel-extension-for-pytorch:2.7.10-xpu", "tgi", None),
+    ],
+)
+def test_the_release_in_a_tag_is_that_of_its_program(tag: str, component: str, wanted: str | None) -> None:
+    assert version(read(f"docker run {tag}"), component) == wanted
 
 
 @pytest.mark.parametrize(

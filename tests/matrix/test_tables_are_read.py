@@ -43,7 +43,6 @@ SHOWN = {
     ("rocm", "driver_needs"): "the same windows as driver_windows, by GPU",
     ("rocm", "sonames"): "names of ROCm's libraries: for who writes a probe",
     ("serving", "others"): "servers that pin nothing of the stack",
-    ("serving", "trtllm_containers"): "images with TensorRT-LLM are of the same months as those with vLLM",
     ("tensorflow", "drivers"): "the floor of the CUDA that a release is made with decides",
     ("tensorflow", "notes"): "sentences for people",
     ("training", "deepspeed"): "the generated table of deepspeed decides",

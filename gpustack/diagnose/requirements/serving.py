@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import capabilities, driver_release, gpus
+from gpustack.diagnose.machine.events import heard
+from gpustack.diagnose.machine.inventory import capabilities, driver_release, gpus, nvidia_here
 from gpustack.diagnose.machine.values import copies, text, told, version
-from gpustack.diagnose.requirements.fits import Fit, asked, edge
-from gpustack.matrix.subjects import serving
+from gpustack.diagnose.requirements.fits import Fit, asked, driver_fit, edge
+from gpustack.matrix.subjects import gpus as products
+from gpustack.matrix.subjects import serving, toolkits
 from gpustack.matrix.subjects.ranges import is_version
+from gpustack.model.command import PATH, Command, sh
 from gpustack.model.report import Contract, Kept
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.serving import Program, Technique
+    from gpustack.matrix.subjects.toolkits import Monthly
     from gpustack.model.facts import Facts, Instance
     from gpustack.model.versions import ComputeCapability
 
@@ -165,3 +169,79 @@ def _program(row: Program, rows: Sequence[Program], facts: Facts) -> Iterator[Co
         kept = Kept.OK if gfx in row.gfx else Kept.BROKEN
         fit = Fit(kept=kept, needs=f"a GPU of {' '.join(row.gfx)}", found=gfx, row=row.row)
         yield edge(row.component, "amd-gpu", "program", fit)
+
+
+CARRIED = "carried"
+FORWARD = frozenset({"datacenter", "embedded"})  # GPUs with forward compatibility
+
+
+def image(facts: Facts) -> str | None:
+    """Return the image that is in use, with its tag, where it is one of NVIDIA's monthly ones."""
+    named = next((copy for copy in copies(facts, "image") if text(copy.facts, "name")), None)
+    return f"{text(named.facts, 'name')}:{named.version}{named.build or ''}" if named else None
+
+
+def _month(facts: Facts, matrix: Matrix) -> Monthly | None:
+    parts = toolkits.NGC.fullmatch(image(facts) or "")
+    return toolkits.month_of(matrix, parts["name"], parts["month"], parts["build"]) if parts else None
+
+
+def image_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return how the driver and the GPUs fit NVIDIA's image; a program that reached the GPU in it goes before both."""
+    known = _month(facts, matrix)
+    at_work = heard(facts, "ran-on-gpu", "cuda-available-true")
+    for to, kind, fit in _image_fits(known, facts, matrix) if known else ():
+        kept = Kept.LIMITED if at_work and fit.kept is Kept.BROKEN else fit.kept
+        yield edge("image", to, kind, replace(fit, kept=kept))
+
+
+def _image_fits(known: Monthly, facts: Facts, matrix: Matrix) -> Iterator[tuple[str, str, Fit]]:
+    if nvidia_here(facts):
+        fit = driver_fit(known.cuda, facts, matrix)
+        carried = _carried(known, facts, matrix) if fit.kept is Kept.BROKEN else None
+        yield "nvidia-driver", CARRIED if carried else "cuda", replace(fit, kept=carried or fit.kept)
+    for gpu in capabilities(facts):
+        yield "gpu", "architecture", _of_month(known, gpu, matrix)
+
+
+def _carried(known: Monthly, facts: Facts, matrix: Matrix) -> Kept | None:
+    """Return how the driver fits by the compat libraries that the image carries; None on GPUs that may not use them."""
+    release, kinds = driver_release(facts), {products.class_of(matrix, gpu.name) for gpu in gpus(facts)}
+    bases = known.bases or [base for one in matrix.compats if one.cuda == known.cuda for base in one.bases]
+    if release is None or release.branch not in bases or "consumer" in kinds:
+        return None
+    return Kept.LIMITED if kinds and kinds <= FORWARD else Kept.UNKNOWN  # some workstation cards may use them
+
+
+def _of_month(known: Monthly, gpu: ComputeCapability, matrix: Matrix) -> Fit:
+    """Return how a GPU fits what the notes of a month support, and what its CUDA knows."""
+    alike = [one for one in matrix.architectures.values() if one.capability.major == gpu.major]
+    firsts = [one.first_toolkit for one in alike if one.first_toolkit]
+    arch, lowest, newest = matrix.arch(gpu), known.lowest, known.newest
+    early = bool(firsts) and len(firsts) == len(alike) and known.cuda < min(firsts)
+    late = bool(arch and arch.last_toolkit and known.cuda > arch.last_toolkit)
+    if lowest is None or early or late:
+        found = f"CUDA {known.cuda}, which cannot compile for it" if early or late else "code list not seen"
+        kept = Kept.BROKEN if early or late else Kept.UNKNOWN
+        return Fit(kept=kept, needs=f"code for {gpu.sm}", found=found, row=known.row)
+    needs = f"a GPU of compute capability {lowest}{f' to {newest}' if newest else ' or newer'}"
+    kept = Kept.BROKEN if gpu < lowest else Kept.OK if newest and gpu.major <= newest.major else Kept.UNKNOWN
+    return Fit(kept=kept, needs=needs, found=f"a GPU of {gpu.sm}", row=known.row)
+
+
+def other_image(facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]] | None:
+    """Return how the nearest month of the same image is got that fits the driver and the GPUs; None without one."""
+    here, parts, known = _month(facts, matrix), toolkits.NGC.fullmatch(image(facts) or ""), toolkits.months(matrix)
+    if here is None or parts is None:
+        return None
+    place = next((place for place, one in enumerate(known) if one.month >= here.month), len(known))
+    driver = driver_release(facts)
+    fitting = " and ".join(name for name, known_ in (("GPU", capabilities(facts)), ("driver", driver)) if known_)
+    build = parts["build"] or toolkits.KINDS[parts["name"].rpartition("/")[2]]
+    for one in sorted(known, key=lambda one: abs(known.index(one) - place)):
+        drawn = [fit for fit in _image_fits(one, facts, matrix) if fit[0] == "gpu" or driver]
+        fits, tag = {fit.kept for _, _, fit in drawn}, one.tag(parts["name"], build)
+        if tag and one.month != here.month and fits and fits <= {Kept.OK, Kept.LIMITED}:
+            words = f"Use {tag}, which is made for CUDA {one.cuda} and fits this {fitting}."
+            return words, (sh("docker pull {image}", image=PATH(tag)),)
+    return None

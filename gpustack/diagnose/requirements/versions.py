@@ -52,6 +52,7 @@ ROOMS = (
     extensions.extension_draw,
     libraries.compiler_draw,
     serving.draw,
+    serving.image_draw,
     extensions.combination_draw,
     question.draw,
 )
@@ -200,9 +201,12 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
     words = [_title(one, _name(one, facts, matrix), facts) for one in group]
     light = from_text(facts) and all(map(_near, group))  # its effect was not observed
     verify = sh("gpustack doctor")
+    month = serving.other_image(facts, matrix) if first.from_ == "image" else None
     bound = not how.driver and not {first.from_, first.to}.isdisjoint(BOUND)
     fix = wheels.together(facts, matrix, first.environment, verify) if bound else None
-    if how.driver:
+    if month and not fix:
+        fix = fixes.advice(month[0], *month[1], verify=verify)
+    elif how.driver:
         fix = fixes.change_driver(facts, matrix, how.remedy)
     return Finding(
         id=how.finding,
@@ -239,6 +243,8 @@ def _commands(contract: Contract, how: Pair, facts: Facts) -> tuple[Command, ...
 
 def _name(contract: Contract, facts: Facts, matrix: Matrix) -> str:
     """Return the name and version of what has a requirement; for GPUs, those that the row describes."""
+    if contract.from_ == "image":
+        return f"The image {serving.image(facts)}"
     if contract.from_ != "gpu":
         several = table(told(facts, "onnxruntime"), "distributions") if contract.from_ == "onnxruntime" else {}
         called = next((name for name in several if name.endswith("-gpu")), contract.from_)

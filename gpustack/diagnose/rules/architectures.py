@@ -23,6 +23,7 @@ from gpustack.diagnose.machine.inventory import Build, builds, capabilities, dri
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, items, number, table, text, told, version
 from gpustack.diagnose.requirements.fits import arch_fit, by_ptx, ptx_too_new
+from gpustack.diagnose.requirements.serving import image, other_image
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks, serving
 from gpustack.matrix.subjects import torch as wheels
@@ -59,6 +60,7 @@ LISTS = ("arch-supported", "ggml-arch", "paddle-arch")
 RANGES = ("arch-supported", "arch-range", "arch-minimum", "torch-advises")
 INVALID, ASKED = "kernel-image-invalid", "TORCH_CUDA_ARCH_LIST"
 COMPLAINTS = (*NAMED, *BARE, *OTHERS)
+OF_MONTH = "Use the image of a month that supports this GPU, as its release notes say."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +163,11 @@ def _short(digits: str) -> str:
 
 
 def _what(facts: Facts, cc: ComputeCapability | None) -> str:
-    release, server = torch_version(facts), version(facts, "vllm")
+    release, server, tag = torch_version(facts), version(facts, "vllm"), image(facts)
     if heard(facts, "tf-ignores-gpu", "tf-no-binary") or (heard(facts, INVALID) and not release):
         return f"TensorFlow {version(facts, 'tensorflow') or ''}".strip()
-    if heard(facts, "container-gpu-unsupported"):
-        return "This image"
+    if heard(facts, "container-gpu-unsupported") or (tag and not heard(facts, *OTHERS)):
+        return f"The image {tag}" if tag else "This image"
     other = said(facts, *OTHERS)
     if other:
         return OTHERS[other[0].kind][0]
@@ -212,7 +214,11 @@ def _toolkit(known: Architecture | None, cuda: CudaVersion | None) -> Iterator[s
 
 
 def _words_fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fix:
-    build, advised = torch(facts), value(facts, "torch-advises", "cuda")
+    build, advised, month = torch(facts), value(facts, "torch-advises", "cuda"), other_image(facts, matrix)
+    if month:
+        return fixes.advice(month[0], *month[1], verify=fixes.TORCH_SEES)
+    if image(facts):
+        return fixes.advice(OF_MONTH, verify=fixes.TORCH_SEES)
     if embedded(facts) and build:
         return fixes.jetson(build, facts, matrix)
     if advised:
@@ -346,7 +352,7 @@ def _in_no_build(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Complai
 
 def _build_fix(build: Build, without: Sequence[ComputeCapability], facts: Facts, matrix: Matrix) -> Fix:
     """Return how to get code for the GPUs; where there is code for some, how to use those alone."""
-    wheel = fixes.torch_wheel(build, facts, matrix)
+    wheel = other_image(facts, matrix) or fixes.torch_wheel(build, facts, matrix)
     text_ = wheel[0] if wheel else "No official PyTorch build that we know has code for it: build it from source."
     commands = wheel[1] if wheel else (sh(ARCH_LIST, arch=ARCH(without[0])),)
     devices = items(told(facts, "libcuda"), "devices")

@@ -21,6 +21,7 @@ from gpustack.diagnose.machine.inventory import (
 )
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told
 from gpustack.diagnose.requirements.fits import Fit, by_ptx, driver_fit, ptx_too_new
+from gpustack.diagnose.requirements.serving import other_image
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.wheels import wheel_for_driver
 from gpustack.matrix.subjects import frameworks, toolkits
@@ -189,7 +190,7 @@ def _finding(what: str, fit: Fit, build: Build | None, facts: Facts, matrix: Mat
     highest, names = naming.cuda_of_driver(facts, matrix), naming.gpu_names(facts)
     loaded, needs = value(facts, "libcuda-lacks-function", "found"), fit.needs
     driver = naming.driver_name(facts, matrix) or (f"driver {loaded}" if loaded and "." in loaded else "the driver")
-    wheel = wheel_for_driver(build, facts, matrix) if build else None
+    wheel = other_image(facts, matrix) or (wheel_for_driver(build, facts, matrix) if build else None)
     outright = heard(facts, *OUTRIGHT)
     named = bool(naming.driver_name(facts, matrix))
     parts = [f"It needs {needs}." if needs else ""]

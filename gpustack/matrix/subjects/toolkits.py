@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -225,3 +226,51 @@ def compilers_of(matrix: Matrix, cuda: str) -> HostCompilers | None:
 def first_cuda(matrix: Matrix, gcc: int) -> HostCompilers | None:
     """Return the oldest CUDA version that accepts this major version of GCC, or None if none does."""
     return next((one for one in compilers(matrix) if one.takes_gcc(gcc)), None)
+
+
+# A month of NVIDIA's images, and one of them with its tag. No framework has had a release of such a number.
+MONTH = r"(?:1[7-9]|2\d)\.(?:0[1-9]|1[0-2])"
+NGC = re.compile(
+    rf"(?<![\w.-])(?<![\w.-]/)(?P<name>nvcr\.io/nvidia/[a-z][\w-]{{1,60}}):(?P<month>{MONTH})(?P<build>(?:[.-][\w.-]{{0,60}}\w)?)(?![\w-])"
+)
+KINDS = {
+    **dict.fromkeys(("pytorch", "tritonserver", "tensorrt", "mxnet", "paddlepaddle", "dgl", "sglang"), "-py3"),
+    "tensorflow": "-tf2-py3",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Monthly(Stated):
+    """One month of NVIDIA's images: GPUs from ``lowest`` to the generation of ``newest``; None: no row states it.
+
+    ``bases`` are the driver branches that the compat libraries in it stand on, ``images`` those known to exist.
+    """
+
+    month: str = field(metadata=key("container"))
+    cuda: CudaVersion
+    lowest: ComputeCapability | None = field(default=None, metadata=key("capability"))
+    newest: ComputeCapability | None = None
+    bases: tuple[int, ...] = ()
+    images: tuple[str, ...] = ()
+    torch: str = ""
+
+    def tag(self, name: str, build: str) -> str | None:
+        """Return an image of this month with its tag, or None if it is not known to exist."""
+        kind = name.rpartition("/")[2]
+        return f"{name}:{self.month}{build}" if kind in self.images and build == KINDS[kind] else None
+
+    def __str__(self) -> str:
+        span = f", compute capability {self.lowest} or newer" if self.lowest else ""
+        own = f", torch {self.torch}" if self.torch else ""
+        return f"NVIDIA's images of {self.month} are made for CUDA {self.cuda}{span}{own}"
+
+
+months = rows_of("serving", "ngc", Monthly)  # NVIDIA's monthly images, oldest first
+
+
+def month_of(matrix: Matrix, name: str, month: str, build: str) -> Monthly | None:
+    """Return what the month of an image of NVIDIA's was made for, or None if no row states it."""
+    if name.removeprefix("nvcr.io/nvidia/") not in KINDS or "igpu" in build:
+        return None
+    rows = matrix.rows("serving", "trtllm_containers", Monthly) if "trtllm" in build else months(matrix)
+    return next((one for one in rows if one.month == month), None)
