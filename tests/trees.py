@@ -1,31 +1,45 @@
-"""Trees of /sys and /proc recorded on real machines, copied below a host's root; each names its source.
+"""Files of /sys and /proc recorded on real machines, written below a host's root; each tree names its source.
 
-In the repository no file name has a colon, which some systems forbid: an underscore stands for it in PCI addresses.
-The link of a PCI device to its driver is made from its ``uevent``.
+One file of ``tests/hosts/trees`` holds a tree: where it is from, and every file with its text. The link of a PCI device
+to its driver is made from its ``uevent``.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
+import sys
 from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 TREES = Path(__file__).parent / "hosts" / "trees"
-ADDRESS = re.compile(r"[0-9a-f]{4}_[0-9a-f]{2}_[0-9a-f]{2}\.[0-7]")
 
 
 def plant(name: str, root: Path) -> Path:
-    """Copy a recorded tree below root, with its real names and links; return root."""
-    shutil.copytree(TREES / name, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("SOURCE"))
-    for kept in sorted((root / "sys/bus/pci/devices").glob("*")):
-        named = kept.name.replace("_", ":") if ADDRESS.fullmatch(kept.name) else kept.name
-        path = kept.rename(kept.with_name(named))
-        driver = re.search(r"^DRIVER=(\S+)$", (path / "uevent").read_text("utf-8"), re.MULTILINE)
-        if driver and not (path / "driver").is_symlink():
-            (path / "driver").symlink_to(f"../../../../bus/pci/drivers/{driver[1]}")
+    """Write a recorded tree below root, with its links; return root."""
+    for path, text in _read(name)["files"].items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, "utf-8")
+    for device in sorted((root / "sys/bus/pci/devices").glob("*")):
+        driver = re.search(r"^DRIVER=(\S+)$", (device / "uevent").read_text("utf-8"), re.MULTILINE)
+        if driver and not (device / "driver").is_symlink():
+            (device / "driver").symlink_to(f"../../../../bus/pci/drivers/{driver[1]}")
     return root
+
+
+def named(maker: str) -> list[str]:
+    """Return the names of the trees of one maker's GPUs."""
+    return sorted(path.stem for path in TREES.glob(f"{maker}-*.toml"))
 
 
 def source(name: str) -> str:
     """Return the recorded source of a tree."""
-    return (TREES / name / "SOURCE").read_text("utf-8")
+    return str(_read(name)["source"])
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((TREES / f"{name}.toml").read_text("utf-8"))

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.told import Host, ToldHost, load
-from tests.trees import TREES, plant, source
+from tests.trees import named, plant, source
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 GPU = load("hardware/intel_gpu.py")
 MODULE = load("kernel_module/intel_ko.py")
-RECORDED = sorted(path.name for path in TREES.glob("intel-*"))
+RECORDED = named("intel")
 BUS = "/sys/bus/pci/devices"
 AT = "0000:03:00.0"
 ARC = "DRIVER=xe\nPCI_CLASS=30000\nPCI_ID=8086:E20B\nPCI_SUBSYS_ID=8086:1100\nPCI_SLOT_NAME=0000:03:00.0\n"
