@@ -286,6 +286,8 @@ def test_the_state_and_the_errors_of_nvlinks_are_read() -> None:
     [
         (LINKS, "nvlink-inactive"),
         (LINKS.replace("H100 80GB HBM3", "RTX A6000"), None),  # a bridge may leave links unused
+        (LINKS.replace("H100 80GB HBM3", "Tesla V100-SXM2-16GB"), None),  # a mesh of eight, of which four are rented
+        (LINKS.replace("H100 80GB HBM3", "A100-SXM4-80GB"), "nvlink-inactive"),
         (LINKS.replace("<inactive>", "26.562 GB/s"), None),
         (LINKS.replace("26.562 GB/s", "<inactive>"), None),  # one GPU of several, given to a virtual machine
         (ERRORS, "nvlink-error"),
