@@ -55,6 +55,13 @@ FAULTS = (
     ),
     ("== PyTorch ==\nWARNING: The NVIDIA Driver was not detected.", "container-no-gpus-flag", "--gpus"),
     (
+        "NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
+        "memlock-too-small",
+        "ulimit -l",
+    ),
+    ("UCX  ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate memory", "memlock-too-small", "ulimit -l"),
+    ("NCCL WARN Call to ibv_reg_mr_iova2 failed with error Bad address", "nccl-network-fault", "InfiniBand"),
+    (
         "in the container ls /dev/nvidia* shows nothing; the compose file has no resources.reservations.devices",
         "container-no-gpus-flag",
         "reservation",

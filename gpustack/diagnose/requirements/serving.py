@@ -172,6 +172,7 @@ def _program(row: Program, rows: Sequence[Program], facts: Facts) -> Iterator[Co
 
 
 CARRIED = "carried"
+FITS = frozenset({Kept.OK, Kept.LIMITED})
 FORWARD = frozenset({"datacenter", "embedded"})  # GPUs with forward compatibility
 
 
@@ -184,6 +185,12 @@ def image(facts: Facts) -> str | None:
 def _month(facts: Facts, matrix: Matrix) -> Monthly | None:
     parts = toolkits.NGC.fullmatch(image(facts) or "")
     return toolkits.month_of(matrix, parts["name"], parts["month"], parts["build"]) if parts else None
+
+
+def supports(facts: Facts, matrix: Matrix, gpu: ComputeCapability) -> bool:
+    """Return whether the notes of the image in use say that it supports a GPU."""
+    known = _month(facts, matrix)
+    return known is not None and _of_month(known, gpu, matrix).kept is Kept.OK
 
 
 def image_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
@@ -232,7 +239,7 @@ def _of_month(known: Monthly, gpu: ComputeCapability, matrix: Matrix) -> Fit:
 def other_image(facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]] | None:
     """Return how the nearest month of the same image is got that fits the driver and the GPUs; None without one."""
     here, parts, known = _month(facts, matrix), toolkits.NGC.fullmatch(image(facts) or ""), toolkits.months(matrix)
-    if here is None or parts is None:
+    if here is None or parts is None or all(fit.kept in FITS for _, _, fit in _image_fits(here, facts, matrix)):
         return None
     place = next((place for place, one in enumerate(known) if one.month >= here.month), len(known))
     driver = driver_release(facts)
@@ -241,7 +248,7 @@ def other_image(facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]]
     for one in sorted(known, key=lambda one: abs(known.index(one) - place)):
         drawn = [fit for fit in _image_fits(one, facts, matrix) if fit[0] == "gpu" or driver]
         fits, tag = {fit.kept for _, _, fit in drawn}, one.tag(parts["name"], build)
-        if tag and one.month != here.month and fits and fits <= {Kept.OK, Kept.LIMITED}:
+        if tag and one.month != here.month and fits and fits <= FITS:
             words = f"Use {tag}, which is made for CUDA {one.cuda} and fits this {fitting}."
             return words, (sh("docker pull {image}", image=PATH(tag)),)
     return None

@@ -345,22 +345,29 @@ def memlock_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     once a second machine takes part (ibv_reg_mr: Cannot allocate memory). On one machine it does not matter. Raise the
     limit where the jobs are started: in limits.conf, in the unit of the service, or for the container.
     """
-    limits = told(facts, "limits")
+    limits, starved = told(facts, "limits"), said(facts, "rdma-no-memory")
     memlock = number(limits, "memlock_bytes")
-    if memlock is None or memlock >= GIB or flag(limits, "may_lock") is not False or not texts(limits, "rdma"):
+    low = memlock is not None and memlock < GIB and flag(limits, "may_lock") is False and bool(texts(limits, "rdma"))
+    if not (starved or (low and gpus(facts))):
         return
-    if gpus(facts):
-        container = bool(facts.host.container)
-        yield memlock_too_small.finding(
-            layer=Layer.CONTAINER if container else Layer.ENVIRONMENT,
-            title=f"Programs may lock {memlock >> 10} KiB of memory, which is too little for RDMA between machines",
-            because=(because(facts, "limits", "memlock_bytes"), because(facts, "limits", "rdma")),
-            fix=fixes.advice(
-                "Raise the limit where the jobs are started"
-                + (f" (docker run --ulimit memlock=-1). {containers.SHOWN}" if container else "."),
-                sh("docker run --rm --ulimit memlock=-1 ubuntu bash -c 'ulimit -l'")
-                if container
-                else sh("ulimit -l unlimited"),
-                verify=sh("ulimit -l"),
-            ),
-        )
+    container = bool(facts.host.container)
+    title = "Programs may not lock as much memory as RDMA between machines needs"
+    if low and memlock is not None:
+        title = f"Programs may lock {memlock >> 10} KiB of memory, which is too little for RDMA between machines"
+    yield memlock_too_small.finding(
+        layer=Layer.CONTAINER if container else Layer.ENVIRONMENT,
+        severity=Severity.ERROR if starved else Severity.INFO,
+        confidence=Confidence.LIKELY if starved else Confidence.CERTAIN,
+        title=title,
+        because=grounds(facts, "rdma-no-memory")
+        if starved
+        else (because(facts, "limits", "memlock_bytes"), because(facts, "limits", "rdma")),
+        fix=fixes.advice(
+            "Raise the limit where the jobs are started"
+            + (f" (docker run --ulimit memlock=-1). {containers.SHOWN}" if container else "."),
+            sh("docker run --rm --ulimit memlock=-1 ubuntu bash -c 'ulimit -l'")
+            if container
+            else sh("ulimit -l unlimited"),
+            verify=sh("ulimit -l"),
+        ),
+    )

@@ -23,7 +23,7 @@ from gpustack.diagnose.machine.inventory import Build, builds, capabilities, dri
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, items, number, table, text, told, version
 from gpustack.diagnose.requirements.fits import arch_fit, by_ptx, ptx_too_new
-from gpustack.diagnose.requirements.serving import image, other_image
+from gpustack.diagnose.requirements.serving import image, other_image, supports
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks, serving
 from gpustack.matrix.subjects import torch as wheels
@@ -99,9 +99,11 @@ def _lists_others(facts: Facts) -> bool:
     return bool(listed and found) and not found & set(re.findall(r"sm_\d+", listed or ""))
 
 
-def _has_code(facts: Facts, cc: ComputeCapability | None) -> bool:
-    """Return whether PyTorch itself has code for a GPU, so that something compiled beside it has not."""
+def _has_code(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> bool:
+    """Return whether PyTorch itself, or the image, has code for a GPU, so that something compiled beside it has not."""
     build = torch(facts)
+    if cc and supports(facts, matrix, cc):
+        return True
     named = heard(facts, *NAMED, "arch-minimum", "arch-supported")
     return bool(cc and build and not named and any(one.kind == "sm" and one.runs_on(cc) for one in build.archs))
 
@@ -162,16 +164,17 @@ def _short(digits: str) -> str:
     return f"{major[:-1]}.{major[-1]}" if rest == "0" and len(major) > 1 and int(major) >= 30 else digits  # noqa: PLR2004
 
 
-def _what(facts: Facts, cc: ComputeCapability | None) -> str:
+def _what(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> str:
     release, server, tag = torch_version(facts), version(facts, "vllm"), image(facts)
     if heard(facts, "tf-ignores-gpu", "tf-no-binary") or (heard(facts, INVALID) and not release):
         return f"TensorFlow {version(facts, 'tensorflow') or ''}".strip()
-    if heard(facts, "container-gpu-unsupported") or (tag and not heard(facts, *OTHERS)):
+    beside = _has_code(facts, matrix, cc)
+    if heard(facts, "container-gpu-unsupported") or (tag and not beside and not heard(facts, *OTHERS)):
         return f"The image {tag}" if tag else "This image"
     other = said(facts, *OTHERS)
     if other:
         return OTHERS[other[0].kind][0]
-    if _has_code(facts, cc) and not embedded(facts):
+    if beside and not embedded(facts):
         return f"The vLLM wheel {server}" if server else "A compiled extension beside PyTorch"
     if release or heard(facts, *NAMED):
         return f"PyTorch {release}" if release else "This PyTorch"
@@ -198,7 +201,7 @@ def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None, build: 
         yield f"The lowest compute capability that it supports is {least}."
     yield f"It was built with CUDA {cuda}." if cuda and heard(facts, INVALID) else ""
     yield from _toolkit(matrix.arch(cc) if cc else None, cuda)
-    if _has_code(facts, cc):
+    if _has_code(facts, matrix, cc):
         yield "PyTorch's own build has code for this GPU; what was compiled separately does not."
     if floor and cc and cc < floor.capability:
         yield f"The wheels of this vLLM need compute capability {floor.capability} or higher."
@@ -217,7 +220,7 @@ def _words_fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fi
     build, advised, month = torch(facts), value(facts, "torch-advises", "cuda"), other_image(facts, matrix)
     if month:
         return fixes.advice(month[0], *month[1], verify=fixes.TORCH_SEES)
-    if image(facts):
+    if image(facts) and not _has_code(facts, matrix, cc):
         return fixes.advice(OF_MONTH, verify=fixes.TORCH_SEES)
     if embedded(facts) and build:
         return fixes.jetson(build, facts, matrix)
@@ -245,7 +248,7 @@ def _words_fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fi
 def _wheel(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> tuple[str, tuple[Command, ...]] | None:
     """Return a PyTorch of the index with code for a GPU: fit for the driver, else the newest, smallest CUDA first."""
     build = torch(facts)
-    if cc is None or _has_code(facts, cc) or not (build or heard(facts, *NAMED, *BARE)):
+    if cc is None or _has_code(facts, matrix, cc) or not (build or heard(facts, *NAMED, *BARE)):
         return None
     fitting = fixes.torch_wheel(build, facts, matrix) if build else fixes.new_torch(facts, matrix)
     if fitting and cc in capabilities(facts) and driver_cuda(facts, matrix):
@@ -273,7 +276,7 @@ def arch_not_in_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     for one in [_spoken(facts)] if complained else list(_seen(facts, matrix)):
         cc, build = ComputeCapability.parse(one.digits), one.build
         known = matrix.arch(cc) if cc else None
-        what = build.name if build else _what(facts, cc)
+        what = build.name if build else _what(facts, matrix, cc)
         framework = build.component if build else "pytorch" if what.startswith("PyTorch") else "cuda-runtime"
         yield arch_not_in_build.finding(
             instance=build.mark if build else "pytorch" if torch(facts) else None,

@@ -127,7 +127,7 @@ def tensorrt_engine_version_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[
 NETWORK = ("nccl-connect-failed", "nccl-no-interface", "nccl-ib-failed")
 
 
-@rule("nccl-network-fault", Layer.LIBRARY, "nccl", from_messages=True)
+@rule("nccl-network-fault", Layer.LIBRARY, "nccl", from_messages=True, explained_by=("memlock-too-small",))
 def nccl_network_fault(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """NCCL cannot use the network between the nodes: its interface, a firewall, or InfiniBand.
 
