@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.imports.gathered import Gathered
+    from gpustack.model.facts import JsonValue
 
 GFX = re.compile(r"\b(?P<gfx>gfx\d[0-9a-f]{2,4})\b(?!-generic)")
 APU = re.compile(
@@ -37,6 +38,13 @@ LINE = re.compile(
 CSV = re.compile(r"^device,Card [Ss]eries[^\n]*\n(?P<rows>(?:card\d{1,2},[^\n]*\n?){1,64})", re.MULTILINE)
 TABLE = re.compile(
     r"^\| (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d) +(?P<name>AMD [^|\n]{3,60}?) +\|", re.MULTILINE
+)
+# rocm-smi --showtemp, and the row of a GPU in rocm-smi's table, whose head says where the temperature is from.
+HEAT = re.compile(
+    r"^GPU\[(?P<index>\d{1,2})\][ \t]*:[ \t]*Temperature \(Sensor (?P<place>edge|junction|mem)\w*\) \(C\): "
+    r"(?P<celsius>\d{1,3})|^(?P<row>\d{1,2})[ \t]+(?:\d{1,2}[ \t]+0x[0-9a-f]{1,6},[ \t]*\d{1,6}[ \t]+)?"
+    r"(?P<shown>\d{1,3})\.\d ?\W?[cC][ \t]+(?:\d{1,4}\.\d{1,3} ?W|N/A)\b",
+    re.MULTILINE,
 )
 ROCM = re.compile(
     r"(?:/opt/rocm-|ROCm [Vv]ersion[: ][: ]{0,40}|^rocm[- ](?:core|dev|libs)\S{0,80} {1,80})"
@@ -78,6 +86,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
         for number, gfx in enumerate(targets):
             into.tell("amd-gpu", origin, str(number), gfx=gfx)
     _names(origin, text, into)
+    _heat(origin, text, into)
     _versions(origin, text, into)
     _intel(origin, text, into)
 
@@ -139,6 +148,17 @@ def _names(origin: str, text: str, into: Gathered) -> None:
         ours = (name for name in names if gathered.maker(name) == "amd" and not CPU.search(name))
         for number, name in enumerate(ours):
             into.tell("amd-gpu", origin, str(number), name=name)
+
+
+def _heat(origin: str, text: str, into: Gathered) -> None:
+    """Read the temperatures that rocm-smi prints."""
+    found: dict[str, dict[str, JsonValue]] = {}
+    shown = "junction" if "(Junction)" in text else "edge"
+    for match in islice(HEAT.finditer(text), MOST * 3):
+        place = {"mem": "memory", None: shown}.get(match["place"], match["place"])
+        found.setdefault(match["index"] or match["row"], {})[f"{place}_c"] = float(match["celsius"] or match["shown"])
+    for index, said in found.items():
+        into.tell("amd-gpu", origin, index, also={"temperature": said})
 
 
 def _versions(origin: str, text: str, into: Gathered) -> None:

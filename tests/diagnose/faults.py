@@ -795,6 +795,7 @@ OF_AMD = (
     *(("gpu-sensor-error", path, 0.0) for path in ("temperature.junction_c", "power.watts")),
     ("gpu-sensor-error", "power.watts", 5000.0),
     ("gpu-overheat", "temperature", {"edge_c": 97.0, "edge_limit_c": 100.0}),
+    *(("gpu-overheat", "temperature", {name: 111.0}) for name in ("edge_c", "junction_c")),
     ("ecc-corrected-high", "ras.corrected", 250_000),
     *(("gpu-overheat", "temperature.junction_c", 95.0), ("gpu-overheat", "temperature.memory_c", 90.0)),
     *(("pcie-link-degraded", "link.width", 8), ("pcie-link-degraded", "link.slot.width", 4)),

@@ -60,6 +60,15 @@ FAULTS = (
         "ulimit -l",
     ),
     ("UCX  ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate memory", "memlock-too-small", "ulimit -l"),
+    (
+        (
+            "GPU  Temp (DieEdge)  AvgPwr  SCLK    MCLK     Fan  Perf  PwrCap  VRAM%  GPU%\n"
+            "0    105.0c          300.0W  500Mhz  1600Mhz  0%   auto  300.0W    0%   99%"
+        ),
+        "gpu-overheat",
+        "105 °C",
+    ),
+    ("GPU[1]\t\t: Temperature (Sensor junction) (C): 112.0", "gpu-overheat", "112 °C"),
     ("NCCL WARN Call to ibv_reg_mr_iova2 failed with error Bad address", "nccl-network-fault", "InfiniBand"),
     (
         "in the container ls /dev/nvidia* shows nothing; the compose file has no resources.reservations.devices",
