@@ -47,7 +47,7 @@ BY_SOURCE: Mapping[tuple[str, str], str] = {
 # What could show a fault but is not judged yet: what it would show, and by block the paths of the facts.
 UNREAD: Mapping[str, Mapping[str, str]] = {
     "PCI Express errors, and what both ends can": {
-        "amd-gpu": "link.speed",
+        "amd-gpu": "link.speed link.slot.speed",
         "intel-gpu": "link.at link.switch link.speed",
     },
     "temperatures against their limits and margins": {

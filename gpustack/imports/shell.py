@@ -70,7 +70,8 @@ MODINFO = re.compile(
 )
 LICENCE = re.compile(r"\bmodinfo nvidia\b[^\n]{0,40}\n[ \t]*license:[ \t]+(?P<license>NVIDIA|Dual MIT/GPL)\b")
 VERMAGIC = re.compile(  # modinfo nvidia | grep vermagic, modinfo -F vermagic nvidia
-    r"\bmodinfo [^\n|]{0,20}\bnvidia\b[^\n]*\n(?:vermagic:[ \t]+)?(?P<vermagic>\d+\.\d+\S* (?:SMP|mod_unload)[^\n]*)$",
+    r"\bmodinfo [^\n|]{0,20}\bnvidia\b[^\n]{0,60}\n(?:vermagic:[ \t]+)?"
+    r"(?P<vermagic>\d{1,2}\.\d\S{0,80} (?:SMP|mod_unload)[^\n]*)$",
     re.MULTILINE,
 )
 FIELD = re.compile(r"^(?P<name>version|license|vermagic|signer):[ \t]+(?P<value>[^\n]+)$", re.MULTILINE)

@@ -790,7 +790,6 @@ def left_out_by_level_zero(said: dict[str, Any], _gpu: int) -> None:
 
 
 OF_AMD = (
-    ("sibling-differs", "link.slot.speed", 8.0),
     *(("sibling-differs", f"link.max_{name}", 8) for name in ("speed", "width")),
     *(("gpu-sensor-error", path, 0.0) for path in ("temperature.junction_c", "power.watts")),
     ("gpu-sensor-error", "power.watts", 5000.0),

@@ -82,7 +82,7 @@ def test_a_toolkit_that_is_not_in_use_has_no_contracts() -> None:
 
 def test_a_gpu_without_a_pci_number_has_its_branch_by_its_capability() -> None:
     told = machine(seen("gpu", gpu("NVIDIA GeForce GTX 1080", "6.1")), seen("nvidia-driver", {"version": "590.44.01"}))
-    found = drawn(told, "gpu", "nvidia-driver", "branch")
+    found = drawn(told, "gpu", "nvidia-driver", "last branch")
     assert found
     assert (found.status, found.needs, found.found) == (Kept.LIMITED, "a driver branch up to 580", "branch 590")
 

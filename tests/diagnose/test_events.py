@@ -130,7 +130,7 @@ def test_a_link_that_failed_is_written_at_both_ends_and_by_switches_and_is_one_f
 def test_an_event_that_another_names_as_its_cause_counts_although_its_own_line_is_missing() -> None:
     said = [xid(45, words="pid=7, name=python3, Ch 00000001 caused by previous Xid 149"), xid(45, words="Ch 00000002")]
     facts = merged(healthy(log(xids=said)), UNSEEN)
-    assert roots(facts) == ("gpu-xid",)
+    assert roots(facts) == ("nvlink-error",)
     assert "application-fault" not in ids(facts)
     own = [xid(48), xid(45, 500.0, words="Ch 00000001 caused by previous Xid 48")]
     assert roots(merged(healthy(log(xids=own)), UNSEEN)) == ("gpu-ecc-error",)

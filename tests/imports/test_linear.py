@@ -130,7 +130,7 @@ def test_no_endless_repeat_is_in_another_or_beside_one_of_the_same_letters() -> 
     [
         (r"(?:a+)+b", "a"),
         (r"^[ \t]*[ \t]+:", " "),
-        (r"/home/[^\n]*x", "/home/ "),
+        (r"/h[^\n]*x", "/h "),
     ],
 )
 def test_the_measure_finds_expressions_that_are_known_to_be_slow(expression: str, pump: str) -> None:

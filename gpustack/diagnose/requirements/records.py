@@ -18,7 +18,7 @@ from gpustack.model.report import Confidence, Decide, Fix, Severity
 
 Kind = TypeVar("Kind")
 TABLE = "findings"
-OF_ONE = re.compile(r"\[([^\[\]]*\{gpu\})\]")  # what a command says of one GPU alone
+OF_ONE = re.compile(r"\[([^\[\]]*\{(?:gpu|place)\})\]")  # what a command says of one GPU alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

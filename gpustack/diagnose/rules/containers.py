@@ -103,8 +103,7 @@ def _of_amd(facts: Facts) -> Iterator[Finding]:
 
 def _amd_fix(facts: Facts) -> Fix:
     return fixes.advice(
-        "Start the container with /dev/kfd, /dev/dri and the group that owns them (on many systems render beside "
-        "video).",
+        "Start the container with /dev/kfd, /dev/dri and the group that owns them (often render beside video).",
         sh(containers.AMD, engine=NAME("podman" if facts.host.container == "podman" else "docker")),
         verify=sh("rocminfo"),
     )
@@ -151,7 +150,7 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
     sure = not in_text or heard(facts, RELOAD, "cgroup-devices")
     nvml = " (Failed to initialize NVML: Unknown Error)" * heard(facts, UNKNOWN)
     yield container_cgroup_lost_devices.finding(
-        title="The container toolkit writes no device rules (no-cgroups = true), so the container may not open the GPU"
+        title="The container toolkit writes no device rules for the GPU (no-cgroups), so the container cannot open it"
         if off
         else f"The container's cgroup has lost the GPU's device nodes{nvml}"
         if in_text
@@ -173,11 +172,9 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         )
         if off
         else fixes.advice(
-            "Restart the container, with its devices passed by CDI: --device nvidia.com/gpu=all in place of "
-            "--gpus. "
-            f"{containers.SHOWN} These also prevent it: name each node (--device /dev/nvidia0 and so "
-            "on), or make the links in /dev/char (nvidia-ctk system create-dev-char-symlinks --create-all), or let "
-            "Docker use the cgroupfs driver.",
+            "Restart the container, with its devices passed by CDI: --device nvidia.com/gpu=all in place of --gpus. "
+            f"{containers.SHOWN} These also prevent it: name each node (--device /dev/nvidia0 and so on), make the "
+            "links in /dev/char (nvidia-ctk system create-dev-char-symlinks --create-all), or let Docker use cgroupfs.",
             sh("docker run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi"),
             verify=sh("nvidia-smi"),
         ),
@@ -186,16 +183,10 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
 
 RUNS = sh("docker run --rm --gpus all ubuntu nvidia-smi")
 NO_LIBRARY = "toolkit-needs-nvml"
-GPU_UNSEEN = "gpu-unused-said"
 OF_DRIVER = ("libdxcore", "libnvidia", "libcuda.so", "libnvoptix")
 SNAP_FAILS = (
-    NO_LIBRARY,
-    *TOOLKIT,
-    "toolkit-driver-not-loaded",
-    "no-device",
-    "cuda-available-false",
-    *NOT_FOUND,
-    GPU_UNSEEN,
+    *(NO_LIBRARY, *TOOLKIT, "toolkit-driver-not-loaded", "no-device", "cuda-available-false"),
+    *(*NOT_FOUND, "gpu-unused-said"),
 )
 
 
@@ -237,10 +228,7 @@ def _snap_fix(*, named: bool) -> Fix:
         " Docker from Docker's own packages and nvidia-container-toolkit.",
         sh("sudo snap save docker"),
         step("when images and volumes are saved or not needed: `sudo snap remove docker`"),
-        step(
-            "install docker-ce from Docker's repository, and nvidia-container-toolkit ({page})",
-            page=ADDRESS(CONTAINERS),
-        ),
+        step("install docker-ce from Docker itself, and nvidia-container-toolkit ({page})", page=ADDRESS(CONTAINERS)),
         sh("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"),
         verify=RUNS,
     )
