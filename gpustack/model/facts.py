@@ -200,7 +200,7 @@ ILL = frozenset(
             "gpu-error",
         ),
         *("init-error", "cuda-unknown-error", "cuda-launch-failure", "crash-said", "works-as-root"),
-        *("suspended", "nccl-error", "nccl-system-error"),
+        *("suspended", "nccl-error", "nccl-system-error", "second-gpu-wrong", "slower-said"),
     }
 )
 IS_OVER = "former-fault"  # the kind of message that reports a fault of the past

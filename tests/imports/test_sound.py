@@ -92,6 +92,10 @@ def test_a_gpu_that_is_seen_at_work_is_healthy(text: str) -> None:
         "Device: cuda:0 NVIDIA GeForce RTX 3060 : native\nblue screen: VIDEO_TDR_FAILURE",
         "total VRAM used: 0.00 MiB (model: 0.00 MiB)",
         "Node(s) placed on [CPUExecutionProvider]. Number of nodes: 875",
+        ">>> torch.ones(2, device='cuda:0').to('cuda:1')\ntensor([0., 0.], device='cuda:1')",
+        "tensor([1.], device='cuda:0')\nOn cuda:0 the loss is fine, on cuda:1 I get NaN with the same seed.",
+        "offloaded 33/33 layers to GPU\ntokens per second dropped from 80 to 9 since the driver update",
+        "GPU 0: NVIDIA GeForce RTX 3090 (UUID: GPU-1)\nMy second 3090 is not there any more since I moved it.",
     ],
 )
 def test_what_shows_no_gpu_at_work_or_a_fault_beside_it_is_not_called_healthy(text: str) -> None:
