@@ -40,7 +40,7 @@ STANDS: tuple[tuple[str, str, str, str], ...] = (
     (r"env \| grep .*", "env", "echo CUDA_LAUNCH_BLOCKING=1", "echo CUDA_VISIBLE_DEVICES=0"),
     (r"nvidia-imex-ctl -N", "nvidia-imex-ctl", "echo 'Domain State: DOWN'; exit 1", "echo 'Domain State: UP'"),
     (r"amd-smi metric( -g \S+)?", "amd-smi", "echo 'REPLAY_COUNT: 500000'", "echo 'REPLAY_COUNT: 0'"),
-    (r"lspci -k -s \S+", "lspci", "echo 'Display controller'", "echo 'Kernel driver in use: xe'"),
+    (r"lspci -k(?: -s \S+)?", "lspci", "echo 'Display controller'", "echo 'Kernel driver in use: xe'"),
     (r"rdma link", "rdma", "echo 'state DOWN'", "echo 'state ACTIVE'"),
     (r"timedatectl .*", "timedatectl", "echo NTPSynchronized=no", "echo NTPSynchronized=yes"),
     (
