@@ -179,6 +179,7 @@ WORKED = re.compile(
 )
 TORCH = re.compile(r"^(?P<torch>\d+\.\d+\.\d+)-cuda(?P<cuda>\d+\.\d+)(?:-cudnn(?P<cudnn>\d+))?")
 ROCM = re.compile(r"rocm(?P<rocm>\d\.\d(?:\.\d)?)(?:[\w.]{0,80}?pytorch_(?:release[_-])?(?P<torch>\d\.\d(?:\.\d)?))?")
+OF_IMAGE = {"tensorflow": "tensorflow", "vllm-openai": "vllm", "sglang": "sglang", "text-generation-inference": "tgi"}
 PLAIN = re.compile(r"^(?P<version>\d+\.\d+\.\d+(?:\.post\d+)?)(?=$|-)")
 
 
@@ -231,8 +232,7 @@ def _image(origin: str, image: str, tag: str, into: Gathered) -> None:
     if image.startswith("intel/"):
         into.tell("pytorch", origin, accelerator="xpu" if "xpu" in tag else None)
         return
-    name = image.rpartition("/")[2]
-    component = {"tensorflow": "tensorflow", "vllm-openai": "vllm", "sglang": "sglang"}.get(name, "tgi")
+    component = OF_IMAGE.get(image.rpartition("/")[2])
     plain = PLAIN.match(tag) if component != "tgi" or PLAIN.fullmatch(tag) else None
-    if plain and not into.version(component):
+    if component and plain and not into.version(component):
         into.tell(component, origin, version=plain["version"])

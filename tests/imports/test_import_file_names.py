@@ -112,6 +112,8 @@ def test_a_tag_is_read_only_if_it_is_a_month(year: int, month: int, build: str) 
     [
         ("ghcr.io/huggingface/text-generation-inference:3.0.1", "tgi", "3.0.1"),
         ("ghcr.io/huggingface/text-generation-inference:2.4.0-rocm", "tgi", None),
+        ("rocm/vllm:0.6.3", "tgi", None),
+        ("pytorch/pytorch:2.3.1", "tgi", None),
         ("intel/intel-extension-for-pytorch:2.7.10-xpu", "tgi", None),
     ],
 )

@@ -333,7 +333,7 @@ def closed_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Find
             title="The proprietary kernel module refuses this GPU, which needs the open one",
             detail=machine(facts, matrix),
             because=tuple(map(because_said, refused[:2])),
-            fix=fixes.rebuild(facts, "Install the open flavour of the kernel module.", *fixes.driver(facts, matrix)),
+            fix=fixes.change_driver(facts, matrix, "Install the open flavour of the kernel module."),
         )
         return
     counted = number(told(facts, "nvml"), "gpu_count") is not None
