@@ -64,7 +64,7 @@ TYPED = [
     ("triton 3.2 torch 2.5", FAILS, "needs triton ==3.1.0", "triton==3.1.0"),
     ("nccl 2.21 torch 2.6", WORKS, "nvidia-nccl-cu12 ==2.21.5", ""),
     ("tf 2.16 cuda 11.8", UNKNOWN, "TensorFlow 2.16.2 needs libraries of CUDA 12", "2.14.1"),
-    ("deepspeed torch 2.7 cuda 12.8", UNKNOWN, "pip compiles it", ""),
+    ("deepspeed torch 2.7 cuda 12.8", LIMITED, "pip compiles it", ""),
     ("does ollama need cuda toolkit? rtx 4070 driver 560", WORKS, "neither a toolkit nor PyTorch", ""),
     ("mps backend torch 2.6 macbook air m4", WORKS, "through Metal", ""),
     ("tensorrt 10 p100", FAILS, "needs compute capability 7.5", ""),

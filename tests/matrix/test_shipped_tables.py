@@ -111,7 +111,7 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("jax==0.7.0", "jaxlib==0.7.0"), {}, WORKS),
         (("jaxlib==0.7.1", "jax==0.7.0"), {}, FAILS),
         (("jax==0.12.0", "jaxlib==0.11.1"), {}, FAILS),
-        (("jax==0.7.0", "jaxlib==0.6.0"), {}, UNKNOWN),  # METADATA of that jax was not read
+        (("jax==0.7.0", "jaxlib==0.6.0"), {}, FAILS),
         (("jax==0.4.30", "jax-cuda12-plugin==0.4.31"), {}, FAILS),
         (("jax-cuda12-plugin==0.7.0", "jax-cuda12-pjrt==0.7.0"), {}, WORKS),
         (("jax-cuda12-plugin==0.7.0", "jax-cuda12-pjrt==0.7.1"), {}, FAILS),

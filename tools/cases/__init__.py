@@ -26,8 +26,9 @@ EXPECTED = "expected.toml"
 # The keys of a [[case]], in order; its inputs follow.
 KEPT = (
     *("id", "source", "input_form", "layer", "layer_also", "must_mention", "false_alarms"),
-    *("fix", "confidence", "decidable"),
+    *("fix", "confidence", "decidable", "works"),
 )
+OPTIONAL = frozenset({"false_alarms", "works"})  # written only if they say something
 BY_ID = attrgetter("id")
 NOT_LITERAL = re.compile(r"'''|'\Z|[^\t\n\x20-\x7e\x80-\U0010ffff]")  # a literal TOML string cannot contain these
 
@@ -47,6 +48,7 @@ class Case:
     fix: str
     confidence: str
     decidable: str  # "partly" if the input narrows the cause down without determining it
+    works: bool = False  # the text of a healthy stack shows a GPU at work, as decided before it was judged
     inputs: Mapping[str, str]  # by file name without ".txt"
 
     @property
@@ -150,8 +152,8 @@ def _row(case: Case) -> str:
     return "\n".join(("[[case]]", *lines, "[case.inputs]", *inputs, ""))
 
 
-def _values(case: Case) -> dict[str, str | tuple[str, ...]]:
-    return {key: getattr(case, key) for key in KEPT if key != "false_alarms" or case.false_alarms}
+def _values(case: Case) -> dict[str, str | bool | tuple[str, ...]]:
+    return {key: value for key in KEPT if (value := getattr(case, key)) or key not in OPTIONAL}
 
 
 def _basic(value: object) -> str:

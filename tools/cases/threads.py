@@ -67,6 +67,7 @@ def _case(row: Mapping[str, Any], file: Path) -> Case:
         fix=row.get("fix", ""),
         confidence=row.get("confidence", "medium"),
         decidable=row.get("decidable", "yes"),
+        works=row.get("works", False),
         inputs={name: text if text.endswith("\n") else f"{text}\n" for name, text in inputs.items()},
     )
 
@@ -104,6 +105,8 @@ class Figures:
     frequent: int  # how many the three most frequent causes of the recorded cases would have named
     healthy: int
     said_healthy: int
+    works: int  # how many of the healthy show a GPU at work in their text
+    said_working: int
     alarms: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -111,8 +114,8 @@ class Figures:
         return (
             f"{self.sick} sick: first cause {_part(self.likeliest, self.sick)} (as root cause {self.root}), among the "
             f"first three {_part(self.three, self.sick)}, silent {self.mute}; always naming the three most frequent "
-            f"causes {_part(self.frequent, self.sick)}. {self.healthy} healthy: said so {self.said_healthy}, alarms "
-            f"{len(self.alarms)}"
+            f"causes {_part(self.frequent, self.sick)}. {self.healthy} healthy: said so {self.said_healthy}, of those "
+            f"whose text shows a GPU at work {_part(self.said_working, self.works)}, alarms {len(self.alarms)}"
         )
 
 
@@ -126,7 +129,10 @@ def measure(cases: Sequence[Case], matrix: Matrix) -> Figures:
         roots = report.verdict.root_causes
         if case.healthy:
             count["healthy"] += 1
-            count["said healthy"] += report.verdict.status is Health.HEALTHY
+            well = report.verdict.status is Health.HEALTHY
+            count["said healthy"] += well
+            count["works"] += case.works
+            count["said working"] += case.works and well
             if roots or any(one.severity is Severity.ERROR for one in report.findings):
                 alarms.append(case.id)
             continue
@@ -146,6 +152,8 @@ def measure(cases: Sequence[Case], matrix: Matrix) -> Figures:
         frequent=count["frequent"],
         healthy=count["healthy"],
         said_healthy=count["said healthy"],
+        works=count["works"],
+        said_working=count["said working"],
         alarms=tuple(alarms),
     )
 

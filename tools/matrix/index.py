@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from pip._internal.cli.req_command import RequirementCommand
     from pip._internal.network.session import PipSession
-
-METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
+METADATA = re.compile(r"[^/]+\.dist[-.]info/METADATA")
 CHUNK = 1 << 18  # bytes in one range
 MEDIUM = 1 << 22  # the same for a header, or a program
 LARGE = 1 << 24  # the same if a whole library is read
@@ -120,10 +119,8 @@ class Index:
             answer.raise_for_status()
             return str(answer.content.decode("utf-8"))
         with self.opened(wheel) as archive:
-            name = next(
-                one for one in archive.namelist() if one.endswith(".dist-info/METADATA") and one.count("/") == 1
-            )
-            return archive.read(name).decode("utf-8")
+            names = archive.namelist()  # .dist.info: torch 1.7.0 for Windows
+            return archive.read(next(one for one in names if METADATA.fullmatch(one))).decode("utf-8")
 
     @contextmanager
     def opened(self, wheel: Link, chunk: int = CHUNK) -> Iterator[zipfile.ZipFile]:

@@ -44,7 +44,7 @@ PLATFORMS = (
     (re.compile(r"macosx_.*_x86_64"), "macos-x86_64"),
     (re.compile(r"any"), "any"),
 )
-READ = ("linux-x86_64", "any", "linux-aarch64")  # the wheels whose METADATA is read, the usual one first
+READ = ("linux-x86_64", "any", "linux-aarch64", "windows", "macos-arm64")  # whose METADATA is read, the usual one first
 MANYLINUX = {"manylinux2010": "2.12", "manylinux2014": "2.17"}  # some wheels tagged manylinux1 need a newer glibc
 NUMBERED = re.compile(r"manylinux_(\d+)_(\d+)_")
 FAMILIES = re.compile(
@@ -54,8 +54,9 @@ ABOUT = """\
 # Releases of {name} on the package index. Made by: python -m tools.matrix {name}. Do not edit.
 # releases  python: Requires-Python; wheels: Pythons by platform (3.8+: one wheel for it and every later one, 3.14t:
 #           without the GIL, any: all that python allows); glibc: what all wheels of a platform need; requires: what the
-#           wheel for Linux x86-64 requires of what the matrix knows; on: what that of another platform requires, where
-#           it differs. No requires: its METADATA was not read (yet), or there is only a source archive.
+#           wheel for Linux x86-64 (or else the first platform) requires of what the matrix knows; on: what that of
+#           another platform requires, where it differs. No requires: its METADATA was not read (yet), or there is only
+#           a source archive.
 """
 ALSO = frozenset({"numpy", "ml-dtypes", "llvmlite", "transformers", "protobuf", "setuptools", "dpcpp-cpp-rt"})
 
@@ -207,11 +208,11 @@ def _glibc(wheels: Sequence[Wheel]) -> dict[str, str]:
 
 
 def _required(wheels: Sequence[Wheel], names: frozenset[str], index: Index) -> dict[str, object]:
-    """Return what the wheels require: for each platform that counts, the wheel for the newest Python."""
+    """Return what the wheels require: for each platform, the wheel for the newest Python; macOS only if alone."""
     found: dict[str, tuple[str, ...]] = {}
     for platform in READ:
         there = [one for one in wheels if platform in one.pythons]
-        if there and not (platform == "linux-aarch64" and "any" in found):
+        if there and not (platform == "linux-aarch64" and "any" in found) and not (platform == "macos-arm64" and found):
             newest = max(there, key=lambda one: (max(map(_order, one.pythons[platform])), one.file.filename))
             found[platform] = tuple(_known(index.metadata(newest.file), names))
     if not found:

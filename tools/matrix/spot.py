@@ -87,7 +87,7 @@ def _of(
     coded = any(_fits(one, platform, python) for one in code)
     wheel = next((one for one in wheels if coded and _fits(one, platform, python)), None)
     yield Claim(asked=asked, platform=platform, python=python, beside="", holds=wheel is not None)
-    if wheel is None or platform == "windows":
+    if wheel is None:
         return
     try:
         metadata = email.parser.HeaderParser().parsestr(index.metadata(wheel))
