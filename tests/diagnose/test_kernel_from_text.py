@@ -38,6 +38,8 @@ warning: the compiler differs from the one used to build the kernel
   The kernel was built by: x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0
   You are using:           cc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0
 cc: error: unrecognized command-line option '-ftrivial-auto-var-init=zero'"""
+NEW_LOG = """DKMS (dkms-3.2.2) make.log for nvidia/580.95.05 for kernel 6.17.0-6-generic (x86_64)
+make: *** [Makefile:115: modules] Error 2"""
 KEY, HEADERS, BUILD = "secure-boot-key-rejected", "dkms-headers-missing", "dkms-build-failed"
 OPEN, HMM, STALE, UVM = "open-module-unsupported-gpu", "uvm-hmm-bug", "uvm-stale-after-suspend", "nvidia-uvm-missing"
 PEERS, KFD, GSP, OLD = (
@@ -58,6 +60,8 @@ NAMED = (
     (HEADERS, "Error: Unable to find a match: kernel-devel-4.18.0-477.el8.x86_64", "kernel-devel"),
     (HEADERS, "ERROR: Unable to find the kernel source tree for the currently running kernel.", "headers"),
     (BUILD, NO_KERNEL_390, "390.157"),
+    (BUILD, NEW_LOG, "580.95.05"),
+    (BUILD, "Error! Build of amd/amdgpu.ko failed for: 6.8.0-50-generic (x86_64)", "6.8.0-50"),
     (BUILD, OLD_GCC, "sudo apt-get install gcc-12"),
     (BUILD, OLD_GCC, "does not know -ftrivial-auto-var-init=zero"),
     (BUILD, "GPL-incompatible module nvidia.ko uses GPL-only symbol 'rcu_read_lock'\nLinux 6.1.9", "6.1.9"),

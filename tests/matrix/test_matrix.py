@@ -31,6 +31,9 @@ TYPED = (
     *("nvml_codes", "cuda_codes", "torch_releases", "torch_builds", "onnxruntime", "jax_extras", "bad_pairs"),
     "bindings_floors",
 )
+PINNED = ("messages_container", "messages_driver", "messages_hardware", "messages_kernel")
+REPOSITORY = re.compile(r"(?<![\w./-])[\w.-]+/[\w.-]+(?: \S+)?: ")
+REVISION = re.compile(r" (?:at|of) (?=[\w.+-]*\d)[\w.+-]{3,}")
 
 
 def lines(name: str) -> Iterator[tuple[str, dict[str, object]]]:
@@ -39,12 +42,42 @@ def lines(name: str) -> Iterator[tuple[str, dict[str, object]]]:
             yield f"{part}[{number}]", row
 
 
+def unpinned(source: str) -> list[str]:
+    """Return each file of a repository that a source names without the commit or tag at which it was opened."""
+    found = []
+    for part in source.split("; "):
+        places = [*(one.start() for one in REPOSITORY.finditer(part)), len(part)]
+        found += [part[one:end] for one, end in pairwise(places) if not REVISION.search(part[one:end])]
+    return found
+
+
 @each("name", TABLES)
 def test_a_row_says_where_it_comes_from_and_when_it_was_checked(name: str) -> None:
     for place, row in lines(name):
         assert len(str(row["source"])) > 5, place
         assert date.fromisoformat(str(row["checked"])) <= date.fromisoformat(MATRIX.date), place
         assert "recalled" not in str(row).lower(), place
+
+
+@each("name", PINNED)
+def test_a_file_that_a_message_comes_from_is_named_with_its_commit_or_tag(name: str) -> None:
+    assert [(place, said) for place, row in lines(name) for said in unpinned(str(row["source"]))] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        ("a/b: src/c.c at 590.48.01; printed in a/b#1", []),
+        ("a/b: c.c at v1.8, d.c at 01d5b167; e/f: g.c of v2.0", []),
+        ("printed in a/b#1, a/c#2; the table of nvidia-smi: a column", []),
+        ("a/b: src/c.c; printed in a/b#1", ["a/b: src/c.c"]),
+        ("a/b: c.c at 84fa569b names the errno of d/e: f/g.c", ["d/e: f/g.c"]),
+        ("a/b 595.45.04: src/c.c", ["a/b 595.45.04: src/c.c"]),
+        ("a/b: kernel.c of branch 340", ["a/b: kernel.c of branch 340"]),
+    ],
+)
+def test_a_file_without_a_commit_or_tag_is_seen(source: str, refused: list[str]) -> None:
+    assert unpinned(source) == refused
 
 
 @each("name", TABLES)
