@@ -129,6 +129,7 @@ def test_other_numbers_are_not_errors_of_cuda(text: str) -> None:
         ("AssertionError: Invalid CUDA '--device 0' requested, use '--device cpu' or pass", "cuda-available-false"),
         ("ValueError: Invalid CUDA 'device=0,1' requested. Use 'device=cpu' or pass", "cuda-available-false"),
         (OUTDATED.format(8907), "cudnn-outdated-jax"),
+        ("socketPollConnect: connect returned No route, exceeded error retry count (9)", "nccl-connect-failed"),
         ("No VA display found for device /dev/dri/renderD128.", "media-no-device"),
         ("No VA display found for device: /dev/dri/renderD128.", "media-no-device"),
         ("Found GPU0 Tesla V100-PCIE-32GB which is of compute capability (CC) 7.0.", "arch-too-old"),
