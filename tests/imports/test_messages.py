@@ -12,6 +12,8 @@ from gpustack.matrix.subjects.messages import TABLES, Pattern, patterns
 from tests.imports.reading import read
 
 MATRIX = Matrix()
+OUTDATED = "Outdated cuDNN installation found.\nVersion JAX was built against: 9100\nMinimum supported: 9100\n"
+OUTDATED += "Installed version: {}\n"
 XID = "NVRM: Xid (PCI:0000:06:00): {}, pid=1234, name=python, it is said"
 
 
@@ -119,3 +121,20 @@ def test_a_name_or_a_number_of_the_table_of_errors_needs_no_row_of_its_own(text:
 )
 def test_other_numbers_are_not_errors_of_cuda(text: str) -> None:
     assert {one.kind for one in read(text).messages} & {"no-device", "cuda-804", "insufficient-driver"} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("AssertionError: Invalid CUDA '--device 0' requested, use '--device cpu' or pass", "cuda-available-false"),
+        ("ValueError: Invalid CUDA 'device=0,1' requested. Use 'device=cpu' or pass", "cuda-available-false"),
+        (OUTDATED.format(8907), "cudnn-outdated-jax"),
+        ("socketPollConnect: connect returned No route, exceeded error retry count (9)", "nccl-connect-failed"),
+        ("No VA display found for device /dev/dri/renderD128.", "media-no-device"),
+        ("No VA display found for device: /dev/dri/renderD128.", "media-no-device"),
+        ("Found GPU0 Tesla V100-PCIE-32GB which is of compute capability (CC) 7.0.", "arch-too-old"),
+        ("Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.", "arch-too-old"),
+    ],
+)
+def test_what_the_versions_of_a_program_print_is_read_alike(text: str, kind: str) -> None:
+    assert kind in kinds(text)
