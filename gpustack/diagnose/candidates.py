@@ -85,7 +85,7 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
         return status
     calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
     if status is Health.HEALTHY:
-        return status if calm >= SURER else Health.UNKNOWN
+        return status if calm >= SURER and not heard(facts, "gpu-unused-said") else Health.UNKNOWN
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
     sure = listed or heard(facts, "works-said") or calm >= (BUSY if heard(facts, "gpu-busy-said") else SURE)
     return Health.HEALTHY if sure and not complains and not heard(facts, *faults) else status

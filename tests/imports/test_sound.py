@@ -120,6 +120,9 @@ def test_a_gpu_that_is_seen_at_work_is_healthy(text: str) -> None:
         "It worked without problems for a year. Today nothing comes up any more.",
         "The driver works. The desktop is drawn by llvmpipe.",
         "CUDA works. Vulkan does not start.",
+        "NVIDIA-SMI 460.39   Driver Version: 460.39   CUDA Version: 10.0\nAll works fine except hardware transcoding.",
+        "NVIDIA-SMI 530.41.03   Driver Version: 530.41.03\nJellyfin in docker does not transcode with it.",
+        "NVIDIA-SMI 550.120   Driver Version: 550.120\nno acceleration could be configured, running in CPU mode",
     ],
 )
 def test_what_shows_no_gpu_at_work_or_a_fault_beside_it_is_not_called_healthy(text: str) -> None:
