@@ -28,34 +28,28 @@ if TYPE_CHECKING:
 COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint")
 # What a list of those that are left does not answer: that another GPU is gone.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering"})
-SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory", "gpu-listed")
+SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "works-said", "out-of-memory", "gpu-listed")
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
 # Words beside a list of GPUs of something that does not work with them.
-FAILURES = frozenset(
-    {
-        *("error", "errors", "failed", "fails", "failure", "fault"),
-        *("crash", "crashes", "segmentation", "aborted", "traceback", "cannot"),
-    }
-)
+FAILURES = {
+    *("error", "errors", "failed", "fails", "failure", "fault"),
+    *("crash", "crashes", "segmentation", "aborted", "traceback", "cannot"),
+}
 # In a few words with these someone speaks of a GPU at work: of what a training comes to, of how much of it is used.
-GPU_WORDS = frozenset({"gpu", "gpus"})
-WORK_WORDS = frozenset(
-    (
-        *("train", "trains", "trained", "training", "epoch", "epochs", "loss", "nan", "converge", "iteration", "batch"),
-        *("inference", "tokens", "util", "utilization", "gpu-util"),
-    )
-)
+WORK_WORDS = {
+    *("train", "trains", "trained", "training", "epoch", "epochs", "loss", "nan", "converge", "iteration", "batch"),
+    *("inference", "tokens", "util", "utilization", "gpu-util"),
+}
 SPOKEN = frozenset({"the", "a", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table of a program has them
 FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
-SURE, SURER = 0.9, 0.995  # weights of the machines that are well
+SURE, SURER, BUSY = 0.9, 0.995, 0.8  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 MOST_REASONS, MOST_SIMILAR, MOST_WORDS = 4, 3, 6
-FINE = 10_000  # weights have four digits
+FINE = MOST_CODE = 10_000  # weights have four digits
 SETTLED = frozenset({Health.HEALTHY, Health.NO_GPU})
 TEXT, WORDS = "text", "words"
 NAMED = re.compile(r"[a-z_][\w-]{0,19}")
-MOST_CODE = 10_000
 # What a cause needs of the machine, by how its id begins: no other can have it.
 VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"}
 NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
@@ -91,9 +85,10 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
         return status
     calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
     if status is Health.HEALTHY:
-        return status if calm >= SURER else Health.UNKNOWN
+        return status if calm >= SURER and not heard(facts, "gpu-unused-said") else Health.UNKNOWN
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    return Health.HEALTHY if (listed or calm >= SURE) and not complains and not heard(facts, *faults) else status
+    sure = listed or heard(facts, "works-said") or calm >= (BUSY if heard(facts, "gpu-busy-said") else SURE)
+    return Health.HEALTHY if sure and not complains and not heard(facts, *faults) else status
 
 
 def _printed(facts: Facts) -> bool:
@@ -104,8 +99,10 @@ def _printed(facts: Facts) -> bool:
 
 def _spoken_of_at_work(facts: Facts) -> bool:
     words = frozenset(facts.words)
-    here = words & GPU_WORDS or _present(facts.find("gpu"))
-    return bool(here and words & WORK_WORDS and words & SPOKEN) and len(words) <= FEW_WORDS
+    here = words & {"gpu", "gpus"} or _present(facts.find("gpu"))
+    several = "gpus" in words or heard(facts, "gpu-count")  # of which one may hand wrong numbers to another
+    work = words & (WORK_WORDS - {"nan"} if several else WORK_WORDS)
+    return bool(here and work and words & SPOKEN) and len(words) <= FEW_WORDS
 
 
 def _told(noted: str, findings: Collection[Finding]) -> bool:

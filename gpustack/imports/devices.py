@@ -21,6 +21,10 @@ KINDS = {"cu": "cuda", "rocm": "rocm", "cpu": "cpu", "xpu": "xpu"}
 LAYOUTS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
+        (  # Theano, Caffe, trtexec, Kohya's GUI: what they have chosen
+            r"(?:\bUsing gpu device (?P<index>\d)|\b(?:(?:Current|GPU) device name|Selected Device|Torch detected GPU)"
+            r"|\] GPU \d): (?P<name>(?:NVIDIA|GeForce|Tesla|Quadro|TITAN)\b[^\n,;(|]{1,50}?)(?= VRAM|[,;(|]| *$)"
+        ),
         r"\bpciBusID: (?P<pci>[0-9a-f:.]{7,16}) name: (?P<name>[^\n]{3,60}?) computeCapability: (?P<cc>\d{1,2}\.\d)",
         (r"\b_CudaDeviceProperties\(name='(?P<name>[^'\n]{3,60})', major=(?P<major>\d{1,2}), minor=(?P<minor>\d)\b"),
         r"\bname: (?P<name>[^\n:]{3,60}) major: (?P<major>\d{1,2}) minor: (?P<minor>\d)\b",

@@ -151,7 +151,6 @@ OWN = ("program-out-of-memory", "program-assert", "program-devices")
 NOT_LOADED = frozenset({"nvml-not-loaded", "module-not-found", "module-vermagic", "module-format"})
 OWN_FAULT = "application-fault"  # an error of a program that reached the GPU
 USED = frozenset({"ran-on-gpu", "gpu-used", "cuda-available-true", "tf-gpu-listed", "tf-numa-node", *OWN})
-UNUSED = frozenset({"jax-falls-back", "jax-cpu-listed", "llama-no-gpu"})  # a GPU that another program uses is no proof
 RATE = "rate-said"  # where a GPU is named and nobody complains, what computes so fast is it
 UNWELL = frozenset({"gpu-unused-said", "gpu-complaint", "cuda-fails-said", "crash-said", "cuda-available-false"})
 OF_TORCH = "No CUDA GPUs are available"
@@ -244,7 +243,7 @@ def _at_work(into: Gathered, matrix: Matrix) -> None:
     if shown is None:
         return
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    if not any(one.kind in faults | UNUSED | ILL for one in into.messages):
+    if not any(one.kind in faults | ILL for one in into.messages):
         into.messages = (*into.messages, replace(shown, kind=AT_WORK))
 
 

@@ -24,10 +24,18 @@ CLAUSE = re.compile(
 SENTENCE = re.compile(r"(?<=[.!?]) ")
 PRINTED = re.compile(
     r"[{}<>|=]|::|^\s*(?:\[|\$|#|>|File \"|Traceback|at )|\b[A-Z]\w+(?:Error|Exception|Warning)\b|\bNVRM\b"
+    r"|^\w+ [\da-f:.]{7,12}: "
 )
 PLAIN = re.compile(r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}")  # options and variables
 # "The image is missing the headers": what is missing follows, and what comes before is there.
 LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|its|some|any)\b|[\x60'\"/])")
+# What says that not all is well: a statement that the GPU does its work is no proof beside it.
+WELL = "works-said"
+AILING = re.compile(
+    r"\b(?:not|never|can(?:no|')t|nothing|crash|abort|re(?:start|boot)|fail|hangs?\b|hung|fr[eo]+z|stuck|black|dies|wrong"
+    r"|garbage|gibberish|artifact|llvmpipe|broken|breaks|lost|slow|missing|disappear|kill|disabled|old )|n't\b",
+    re.IGNORECASE,
+)
 NEAR, LONGEST, MOST_LINES = 60, 400, 300
 
 
@@ -35,14 +43,16 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     """Return the states that a person describes, each kind once, unless a message (``known``) states it."""
     kinds = {one.message.kind for one in known}
     found: dict[str, Found] = {}
-    lines = (line for line in text.split("\n") if 0 < len(line) <= LONGEST and not PRINTED.search(PLAIN.sub("", line)))
-    for line, _ in zip(lines, range(MOST_LINES), strict=False):
+    lines = [line for line in text.split("\n") if 0 < len(line) <= LONGEST and not PRINTED.search(PLAIN.sub("", line))]
+    for line in lines[:MOST_LINES]:
         for sentence in SENTENCE.split(line):
             for clause in filter(None, CLAUSE.split(sentence)):
                 for one in _meant(clause, matrix):
                     if one.message not in kinds and one.fits(sentence, line):
                         found.setdefault(one.message, _found(one, line, origin, matrix))
-    return tuple(found.values())
+    printed = {one.message.line for one in known if one.whole and not one.row.stated}
+    ailing = WELL in found and any(AILING.search(line) for line in lines if line not in printed)
+    return tuple(one for kind, one in found.items() if kind != WELL or not ailing)
 
 
 def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:
@@ -115,9 +125,7 @@ AS_ERROR = re.compile(
     re.IGNORECASE,
 )
 TELLING = frozenset({"802", "803", "804"})
-SHORTEST = 8  # letters of a name not written as in the header: "driver not loaded"
-LONGEST_CODED = 300
-MOST = 20
+SHORTEST, LONGEST_CODED, MOST = 8, 300, 20  # letters of a name not written as in the header: "driver not loaded"
 NOT_HERE = re.compile(r"\b(?:no|without|never|not|isn't|instead of|fixed|solved) ?(?:any )?$", re.IGNORECASE)
 ANSWERING = re.compile(
     r"error|\berr\b|code|status|\brc\b|\bret\b|result|return|fail|=|->|gives|gave|\bgot\b|answer|raised|threw",
@@ -143,22 +151,20 @@ def _read(line: str, matrix: Matrix) -> Iterator[Number]:
     for match in ANSWERED.finditer(line):
         if ANSWERING.search(line, match.start(), match.start("number")) and not NOT_HERE.search(line[: match.start()]):
             family = next(name for name in ("nvml", "cudnn9", "cuda") if match[name])
-            yield from (one for one in _of(family, matrix) if one.number == int(match["number"]))
+            yield from _of(family, matrix, int(match["number"]))
     for match in AS_ERROR.finditer(line):
         if "cuda" in line.lower() or match["number"] in TELLING:
-            yield from (one for one in _of("cuda", matrix) if one.number == int(match["number"]))
+            yield from _of("cuda", matrix, int(match["number"]))
     for match in BEFORE_CALL.finditer(line):
-        yield from (
-            one for one in _of("nvml" if match["nvml"] else "cuda", matrix) if one.number == int(match["number"])
-        )
+        yield from _of("nvml" if match["nvml"] else "cuda", matrix, int(match["number"]))
     if "nvml" in line.lower():
         said = squash(line)
         yield from (one for one in _of("nvml", matrix) if len(_plain(one)) >= SHORTEST and _plain(one) in said)
 
 
-def _of(family: str, matrix: Matrix) -> Iterator[Number]:
+def _of(family: str, matrix: Matrix, number: int | None = None) -> Iterator[Number]:
     table = next(one for one in FAMILIES if one.id == family)
-    return (one for one in numbers(matrix, table) if one.message)
+    return (one for one in numbers(matrix, table) if one.message and number in {None, one.number})
 
 
 def _plain(code: Number) -> str:

@@ -189,19 +189,12 @@ OTHER_CHECKS = Unseen(what="all other checks", why="--only was given")
 AT_WORK = "gpu-at-work"  # the kind of message that says that a program used a GPU and nothing failed
 # The kinds that say that something is wrong with a GPU, but not what: beside them no result proves that all is well.
 ILL = frozenset(
-    {
-        *("hang", "gpu-vanishes", "machine-gone-said", "rminit-failed", "jax-cpu-listed"),
-        *(
-            "cuda-available-false",
-            "no-device",
-            "cuda-fails-said",
-            "container-fails-said",
-            "smi-fails-said",
-            "gpu-error",
-        ),
-        *("init-error", "cuda-unknown-error", "cuda-launch-failure", "crash-said", "works-as-root"),
-        *("suspended", "nccl-error", "nccl-system-error", "second-gpu-wrong", "slower-said"),
-    }
+    (
+        *("hang", "gpu-vanishes", "machine-gone-said", "rminit-failed", "no-device", "works-as-root", "suspended"),
+        *("cuda-available-false", "cuda-fails-said", "container-fails-said", "smi-fails-said", "gpu-error"),
+        *("init-error", "cuda-unknown-error", "cuda-launch-failure", "crash-said", "nccl-error", "nccl-system-error"),
+        *("second-gpu-wrong", "slower-said", "jax-falls-back", "jax-cpu-listed", "llama-no-gpu", "tf-gpu-empty"),
+    )
 )
 IS_OVER = "former-fault"  # the kind of message that reports a fault of the past
 
