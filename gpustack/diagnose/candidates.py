@@ -9,7 +9,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, rule
-from gpustack.diagnose.machine.events import MESSAGE, heard
+from gpustack.diagnose.machine.events import MESSAGE, because_said, heard, named
 from gpustack.diagnose.machine.values import copies, number, told, version
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
@@ -65,8 +65,9 @@ def candidates(facts: Facts, matrix: Matrix, findings: Collection[Finding], verd
     roots = [one for one in findings if one.key in verdict.root_keys]
     if verdict.status in SETTLED or any(one.confidence is Confidence.CERTAIN for one in roots):
         return ()
-    noted = {one.id for one in findings if one.severity is Severity.INFO and one.because[:1] and one.fix}
-    return tuple(likely(facts, matrix, {one.id for one in roots}, {one for one in noted if _told(one, findings)}))
+    noted = (one for one in findings if one.severity is Severity.INFO and one.fix)  # by a program's own message
+    told_of = {one.id for one in noted if any(ground.component == MESSAGE for ground in one.because)}
+    return tuple(likely(facts, matrix, {one.id for one in roots}, told_of))
 
 
 def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
@@ -75,7 +76,8 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     Where somebody complains that the GPU is not used, or that one of several is gone, a table of nvidia-smi does not
     make it well; and where a GPU is shown at work in words, nothing that is known of faults being in them, it is.
     """
-    if status is Health.HEALTHY and heard(facts, *(one.kind for one in patterns(matrix) if one.finding in GONE)):
+    gone = (one.kind for one in patterns(matrix) if one.finding in GONE)
+    if status is Health.HEALTHY and heard(facts, "gpu-wrong-said", *gone):
         return Health.UNKNOWN
     complains = heard(facts, *COMPLAINTS) and not heard(facts, AT_WORK)
     lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
@@ -105,11 +107,6 @@ def _spoken_of_at_work(facts: Facts) -> bool:
     return bool(here and work and words & SPOKEN) and len(words) <= FEW_WORDS
 
 
-def _told(noted: str, findings: Collection[Finding]) -> bool:
-    """Return whether a program's own message is a ground of what was noted."""
-    return any(ground.component == MESSAGE for one in findings if one.id == noted for ground in one.because)
-
-
 def likely(
     facts: Facts, matrix: Matrix, known: Collection[str] = (), noted: Collection[str] = ()
 ) -> Iterator[Candidate]:
@@ -118,14 +115,16 @@ def likely(
     What explains a program's message and is no fault of the machine (``noted``) goes before what only may be, and so
     does what a message mostly leads to by its row (docs/decisions/0012 says how much that gains).
     """
-    if not recognised(facts):
+    failed = any(one.status is Status.FAILED for one in facts.components)
+    if not (facts.messages or facts.words or failed):  # nothing to rank by
         return
     held, seen = index(matrix), features(facts)
     ranked = [one for one in held.rank(seen) if one.cause != NOTHING_WRONG and possible(one.cause, facts)]
     least = LEAST * sum(one.weight for one in ranked)
     others = [one for one in ranked if one.because and one.cause not in known]
-    named = _led(facts, matrix, seen)
-    others.sort(key=lambda one: (one.cause not in noted, one.cause not in named))
+    led = _led(facts, matrix, seen)
+    others.sort(key=lambda one: (one.cause not in noted, one.cause not in led))
+    yield from _meant(led, {one.cause for one in others} | set(known))
     shown = (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least))
     weights = sorted((one.weight for one in shown), reverse=True)  # what was moved to the front is as likely as others
     for one, weight in zip(shown, weights, strict=True):
@@ -139,18 +138,13 @@ def likely(
             ),
             decide=_decide(one.cause),
         )
-    if not others:
-        yield from _meant(facts, matrix, seen, known)
 
 
-def _meant(
-    facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None], known: Collection[str]
-) -> Iterator[Candidate]:
-    """Yield what the messages mostly lead to, by their rows, where no recorded machine speaks for any cause."""
-    led = {cause: grounds for cause, grounds in _led(facts, matrix, seen).items() if cause not in known}
-    for cause, grounds in islice(led.items(), ALWAYS):
+def _meant(led: Mapping[str, Mapping[str, Because]], ranked: Collection[str]) -> Iterator[Candidate]:
+    """Yield what the messages mostly lead to, by their rows, where no recorded machine speaks for that cause."""
+    for cause in islice((one for one in led if one not in ranked), ALWAYS):
+        because = tuple(led[cause].values())[:MOST_REASONS]
         weight = floor(FINE / (len(led) + 1)) / FINE
-        because = tuple(grounds.values())[:MOST_REASONS]
         yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=_decide(cause))
 
 
@@ -161,12 +155,9 @@ def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Ma
         said = seen.get(f"{MESSAGE}:{row.kind}")
         if said and row.finding and row.finding != OWN_FAULT and possible(row.finding, facts):
             led.setdefault(row.finding, {})[row.kind] = said
+    for finding, one in named(facts):
+        led.setdefault(finding, {})[one.kind] = because_said(one)
     return led
-
-
-def recognised(facts: Facts) -> bool:
-    """Return whether there is anything to rank by: a message, words of the stack, or something that failed."""
-    return bool(facts.messages or facts.words) or any(one.status is Status.FAILED for one in facts.components)
 
 
 def title(cause: str) -> str:

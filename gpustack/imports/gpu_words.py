@@ -32,7 +32,7 @@ NAMED = (
     (r"nixglnvidia-?", "libraries"),
     (r"(?:lib)?nvidia-(?:driver|utils|compute|gl)-\d{3}(?:-server|-open){0,2}", "driver-package"),
     (r"nvidia[ -](?:linux|(?:open )?(?:gpu )?kernel modules?|dkms|open(?:-dkms)?|utils|smi|lts)", "nvidia-driver"),
-    (r"nvidia-(?:video|compute)-G0\d", "nvidia-driver"),
+    (r"nvidia-(?:video|compute)-G0\d|nvidia(?= (?:390|470|5[1-9][05]|6[01]0)\b(?! (?:gpu|card)))", "nvidia-driver"),
     (r"(?:akmod|kmod|dkms)-nvidia|(?:nvidia|kernel module)(?=[ :]v?\d{3}\.\d{2})", "nvidia-driver"),
     (
         r"cuda \(pytorch\)|(?:py)?torch cuda|cuda (?:version )?(?:used|seen|shipped|linked) (?:by|with) (?:py)?torch",

@@ -26,7 +26,9 @@ PRINTED = re.compile(
     r"[{}<>|=]|::|^\s*(?:\[|\$|#|>|File \"|Traceback|at )|\b[A-Z]\w+(?:Error|Exception|Warning)\b|\bNVRM\b"
     r"|^\w+ [\da-f:.]{7,12}: "
 )
-PLAIN = re.compile(r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}")  # options and variables
+PLAIN = re.compile(  # options of programs, of the kernel and its modules, and variables
+    r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}|\b[a-z_]+[.-][a-z_]+=\w+"
+)
 # "The image is missing the headers": what is missing follows, and what comes before is there.
 LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|its|some|any)\b|[\x60'\"/])")
 # What says that not all is well: a statement that the GPU does its work is no proof beside it.

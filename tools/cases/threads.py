@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.requirements.records import by_id
-from gpustack.diagnose.rule import rules
+from gpustack.diagnose.rule import explain, rules
 from gpustack.imports import load_texts
 from gpustack.model.facts import Layer
 from gpustack.model.report import Health, Severity
@@ -52,7 +52,7 @@ def _case(row: Mapping[str, Any], file: Path) -> Case:
     if "#" not in row["source"]:
         raise ValueError(f"{file}: {row['id']} names no thread as owner/repository#number")
     rule, record = rules().get(cause), by_id().get(cause)
-    if not (rule or record or cause.startswith(WELL)):
+    if not (rule or record or cause.startswith(WELL) or explain(cause)):
         raise ValueError(f"{file}: {row['id']} has the cause {cause}, which no finding has")
     layer = rule.layer if rule else record.layer if record else Layer.APPLICATION
     return Case(

@@ -59,7 +59,6 @@ LINKED = (CudaVersion(8), CudaVersion(9), CudaVersion(10))
 LINKED_CUDNN = frozenset({"6", "7"})
 OTHERS = ("vllm", "sglang", "deepspeed", "tensorrt", "triton")
 IN_PATH = re.compile(r"/cuda-(\d+)\.\d+")
-MAJOR = re.compile(r"\.so\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

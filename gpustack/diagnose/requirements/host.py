@@ -143,10 +143,11 @@ def _kinds(facts: Facts, matrix: Matrix) -> Iterator[Kind]:
 
 
 def _branch(release: DriverRelease | None, facts: Facts, matrix: Matrix) -> int | None:
-    """Return the branch of the driver; for Windows' own numbers a row gives the branch."""
+    """Return the branch of the driver, or what a text names; for Windows' own numbers a row gives the branch."""
     on_host = windows_release(facts)
     known = drivers.for_windows(matrix, on_host.branch) if on_host else None
-    return known.number if known else release.branch if release and not on_windows(facts) else None
+    named = None if on_windows(facts) or facts.host.wsl else number(told(facts, "nvidia-driver"), "branch")
+    return known.number if known else release.branch if release and not on_windows(facts) else named
 
 
 def _branches(kinds: Sequence[Kind], branch: int, matrix: Matrix) -> Iterator[Contract]:

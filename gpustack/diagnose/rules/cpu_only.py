@@ -241,7 +241,8 @@ def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     unused = build is not None and flag(build.copy.facts, "available") is False
     guessed = build is not None and text(build.copy.facts, "build_from") is not None
     plain = build is not None and (guessed or build.accelerator not in {"cuda", "cpu"})
-    if not (from_text(facts) and build and unused and plain and embedded(facts)) or heard(facts, "no-kernel-image"):
+    own = heard(facts, "no-kernel-image", "jetson-image")  # of NVIDIA's build
+    if own or not (from_text(facts) and build and unused and plain and embedded(facts)):
         return
     yield _without(
         f"{build.name} on this Jetson (Orin and the like, aarch64)",

@@ -126,12 +126,12 @@ def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     row = matrix.cuda_codes.get(UNKNOWN)
     unknown = not in_text or heard(facts, "cuinit-999", "cuda-unknown-error")
     how = " (unknown error, 999)" if unknown else ""
-    stale = "stale" if slept else "probably stale after a suspend"
-    what = "after the machine was suspended" if slept else "and the driver lists the GPU"
+    stale = "after the machine was suspended: nvidia_uvm is stale"
+    stale = stale if slept else "and the driver lists the GPU: nvidia_uvm is probably stale after a suspend"
     awake = "" if slept else "If the machine was not suspended: is nvidia_uvm loaded, and does /dev/nvidia-uvm exist?"
     seen = (("libcuda", "cu_init"), ("nvml", "code"), (MODULE, "loaded"))
     yield uvm_stale_after_suspend.finding(
-        title=f"CUDA does not start{how} {what}: nvidia_uvm is {stale}",
+        title=f"CUDA does not start{how} {stale}",
         detail=machine(facts, matrix, "Across suspend and resume, nvidia_uvm keeps state that the GPU has lost.", awake)
         if in_text
         else "",
@@ -152,8 +152,9 @@ def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _fails_in_text(facts: Facts, matrix: Matrix, *, slept: bool) -> bool:
-    """Return whether CUDA fails after the machine slept, or cannot say why it does not start."""
-    fails = heard(facts, *STALE_FAILS) if slept else heard(facts, "cuinit-999")
+    """Return whether CUDA fails after the machine slept, or cannot say why on a machine of which more is known."""
+    known = slept or gpus(facts) or any(builds(facts)) or heard(facts, "cuda-available-false", "wsl-smi-works")
+    fails = bool(known) and heard(facts, *(STALE_FAILS if slept else ("cuinit-999",)))
     elsewhere = on_windows(facts) or (facts.host.container is not None and not slept)
     fits = (driver_fit(one.cuda, facts, matrix).kept for one in builds(facts) if one.cuda)
     old = not slept and (heard(facts, *OLD) or Kept.BROKEN in fits)  # which says enough

@@ -135,9 +135,6 @@ def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     )
 
 
-AT = "/sys/bus/pci/devices"
-
-
 @rule("xe-survivability-mode", Layer.HARDWARE, "intel-gpu")
 def xe_survivability_mode(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An Intel GPU is in survivability mode: its firmware did not start, and the kernel keeps it for repair only.

@@ -325,6 +325,7 @@ def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]
 OWN_FAULTS = {
     "program-out-of-memory": "The program needs more GPU memory than is free; driver and framework are not at fault",
     "program-shapes": "The program combines tensors whose shapes do not fit; driver and framework are not at fault",
+    "program-address": "A program used an address on an AMD GPU that is not mapped",
     "program-assert": "A kernel of the program failed an assertion (an index or value out of range)",
     "program-limits": "A kernel of the program asks for more than this GPU has, or ran too long for its display",
     "program-build": "The program's device code calls a function that was not linked into it",
@@ -358,8 +359,7 @@ def application_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         )
 
 
-STARTS = ("nvmlInit", "cuInit")
-SLOW = 2.0  # seconds; with persistence both take less than one
+STARTS, SLOW = ("nvmlInit", "cuInit"), 2.0  # seconds; with persistence both take less than one
 
 
 @rule("persistence-mode-off", Layer.DRIVER, "nvidia-driver", Severity.INFO)
