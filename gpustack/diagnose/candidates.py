@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from math import floor
 from typing import TYPE_CHECKING
@@ -12,20 +12,19 @@ from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.machine.events import MESSAGE, heard
 from gpustack.diagnose.machine.values import copies, number, told, version
 from gpustack.diagnose.requirements.records import decisions
-from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
+from gpustack.matrix.subjects.candidates import NOTHING_WRONG, Ranked, index
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.facts import AT_WORK, ILL, Status, Strength
+from gpustack.model.facts import AT_WORK, ILL, IS_OVER, Status, Strength
 from gpustack.model.report import Because, Candidate, Confidence, Decide, Health, Severity, Similar
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.candidates import Ranked
     from gpustack.model.facts import Component, Facts, JsonValue
     from gpustack.model.report import Finding, Verdict
 
 # What people complain of without a word of the cause, and what shows a GPU at work.
-COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint")
+COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint", "ort-cuda-absent-said", "ort-provider-unavailable")
 # What a list of those that are left does not answer: that another GPU is gone.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering"})
 SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "cuda-works-said", "out-of-memory", "gpu-listed")
@@ -58,6 +57,11 @@ NAMED = re.compile(r"[a-z_][\w-]{0,19}")
 MOST_CODE = 10_000
 # What a cause needs of the machine, by how its id begins: no other can have it.
 VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"}
+# Without a known GPU, a word of the maker's own stack has to be there.
+OWN_WORDS = {
+    "amd": re.compile(r"amd|radeon|rocm|\bhip|gfx\d|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen"),
+    "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
+}
 NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
 OF_LINUX = (
@@ -126,8 +130,10 @@ def likely(
     held, seen = index(matrix), features(facts)
     ranked = [one for one in held.rank(seen) if one.cause != NOTHING_WRONG and possible(one.cause, facts)]
     least = LEAST * sum(one.weight for one in ranked)
-    others = [one for one in ranked if one.because and one.cause not in known]
     named = _led(facts, matrix, seen)
+    others = [one for one in ranked if one.because and one.cause not in known]
+    without = [cause for cause in named if cause not in known and all(one.cause != cause for one in others)]
+    others += (Ranked(cause=cause, weight=least, because=_kinds(named[cause])) for cause in without if others)
     others.sort(key=lambda one: (one.cause not in noted, one.cause not in named))
     shown = (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least))
     weights = sorted((one.weight for one in shown), reverse=True)  # what was moved to the front is as likely as others
@@ -164,7 +170,13 @@ def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Ma
         said = seen.get(f"{MESSAGE}:{row.kind}")
         if said and row.finding and row.finding != OWN_FAULT and possible(row.finding, facts):
             led.setdefault(row.finding, {})[row.kind] = said
-    return led
+    gone = seen.get(f"{MESSAGE}:{IS_OVER}")  # beside no fault of now, what was wrong
+    over = (one.values["finding"] for one in facts.messages if one.kind == IS_OVER)
+    return {**({cause: {IS_OVER: gone} for cause in over} if gone else {}), **led}
+
+
+def _kinds(grounds: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{MESSAGE}:{kind}" for kind in grounds)
 
 
 def recognised(facts: Facts) -> bool:
@@ -229,7 +241,13 @@ def possible(cause: str, facts: Facts) -> bool:
         return False
     wanted = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), None)
     makers = {vendor for name, vendor in GPUS.items() if _present(facts.find(name))}
-    return wanted is None or not makers or wanted in makers
+    return wanted is None or (wanted in makers if makers else _named(wanted, facts))
+
+
+def _named(vendor: str, facts: Facts) -> bool:
+    """Return whether anything of a maker's stack is named: in the words, a message, or a component."""
+    lines = (one.line.lower() for one in facts.messages)
+    return any(map(OWN_WORDS[vendor].search, (*facts.words, *lines, *(one.id for one in facts.components))))
 
 
 GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}

@@ -25,7 +25,12 @@ SENTENCE = re.compile(r"(?<=[.!?]) ")
 PRINTED = re.compile(
     r"[{}<>|=]|::|^\s*(?:\[|\$|#|>|File \"|Traceback|at )|\b[A-Z]\w+(?:Error|Exception|Warning)\b|\bNVRM\b"
 )
-PLAIN = re.compile(r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}")  # options and variables
+# Options, variables, and what Python says of a module: people write these within sentences.
+PLAIN = re.compile(
+    r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}"
+    r"|\b(?:ModuleNotFound|Import)Error: ?No module named \S{1,40}"
+    r"|^[ \t#]{0,8}\[(?i:bug|question|qst|help|issue|install\w{0,8})[\w ]{0,16}\]:?"  # of a report's title
+)
 # "The image is missing the headers": what is missing follows, and what comes before is there.
 LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|its|some|any)\b|[\x60'\"/])")
 NEAR, LONGEST, MOST_LINES = 60, 400, 300

@@ -70,7 +70,12 @@ class Text:
 
     def read(self, into: Gathered, matrix: Matrix) -> None:
         """Read program output."""
-        self.raw, over = sifting.own(self.raw)
+        rest, over = sifting.own(self.raw)
+        gone = messages.look(self.origin, messages.clean(over), matrix) if over else ()
+        named = any(one.row.finding for one in gone) or not gone
+        if named or messages.look(self.origin, messages.clean(rest), matrix):
+            self.raw = rest  # else nothing could be named of a text that tells how a fault was fixed
+            from_messages.past(gone, into)
         text, indented = messages.clean(self.raw), messages.laid(self.raw)
         for layout in LAYOUTS:
             layout(self.origin, indented, into)
@@ -81,7 +86,6 @@ class Text:
         found = (*found, *states.look(self.origin, text[:MOST_WORDS], matrix, found))
         found = found or states.cut(self.origin, text, matrix)
         from_messages.read(found, into, matrix)
-        from_messages.past(messages.look(self.origin, messages.clean(over), matrix) if over else (), into)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
 

@@ -91,7 +91,10 @@ OLD = ComputeCapability(7, 5)  # with no toolkit known, one that is refused belo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A target that was refused: the first and the last toolkit that knows it, and the one that refused it."""
+    """A target that was refused: the first and the last toolkit that knows it, and the one that refused it.
+
+    ``past`` is one older than all in the matrix, which only a newer toolkit refuses.
+    """
 
     spelled: str
     arch: CodeArch | None
@@ -100,11 +103,14 @@ class Target:
     toolkit: str | None
     by: str
     because: tuple[Because, ...]
+    past: bool = False
 
     @property
     def dropped(self) -> bool:
         """Whether the toolkit is too new for the target rather than too old."""
         here = parsed(self.toolkit)
+        if self.past:
+            return True
         if here and self.last:
             return here > self.last
         return here is None and self.last is not None and self.arch is not None and self.arch.capability < OLD
@@ -128,8 +134,8 @@ def refused(facts: Facts, matrix: Matrix) -> Iterator[Target]:
 
 
 def _of_no_gpu(target: Target, matrix: Matrix) -> bool:
-    """Return whether no current GPU is meant: 5.1 never existed, 2.0 is older than anything in the matrix."""
-    arch = target.arch
+    """Return whether no GPU is meant: 5.1 never existed."""
+    arch = None if target.past else target.arch
     return arch is not None and matrix.arch(arch.capability) is None and arch.capability < max(matrix.architectures)
 
 
@@ -159,5 +165,6 @@ def _target(message: Message, spelled: str, facts: Facts, matrix: Matrix) -> Tar
         last=known.last_toolkit if known else None,
         toolkit=message.values.get("cuda") or (toolkit.version if toolkit else None),
         by=by,
+        past=arch is not None and arch.capability < min(matrix.architectures),
         because=(because_said(message), *([toolkit.because] if toolkit else [])),
     )
