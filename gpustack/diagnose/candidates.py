@@ -56,10 +56,16 @@ TEXT, WORDS = "text", "words"
 NAMED = re.compile(r"[a-z_][\w-]{0,19}")
 MOST_CODE = 10_000
 # What a cause needs of the machine, by how its id begins: no other can have it.
-VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"}
+VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"} | {
+    "user-not-in-render": "amd intel",
+    "nvidia-": "nvidia",
+}
 # Without a known GPU, a word of the maker's own stack has to be there.
 OWN_WORDS = {
-    "amd": re.compile(r"amd|radeon|rocm|\bhip|gfx\d|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen"),
+    "amd": re.compile(
+        r"amd|radeon|rocm|\bhip|gfx\d|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|render"
+    ),
+    "nvidia": re.compile(""),
     "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
 }
 NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
@@ -241,7 +247,8 @@ def possible(cause: str, facts: Facts) -> bool:
         return False
     wanted = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), None)
     makers = {vendor for name, vendor in GPUS.items() if _present(facts.find(name))}
-    return wanted is None or (wanted in makers if makers else _named(wanted, facts))
+    ways = (wanted or "").split()
+    return not ways or (not makers.isdisjoint(ways) if makers else any(_named(one, facts) for one in ways))
 
 
 def _named(vendor: str, facts: Facts) -> bool:
