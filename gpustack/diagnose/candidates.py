@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Collection, Iterator, Mapping
 from math import floor
 from typing import TYPE_CHECKING
 
@@ -63,10 +62,10 @@ VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "i
 # Without a known GPU, a word of the maker's own stack has to be there.
 OWN_WORDS = {
     "amd": re.compile(
-        r"amd|radeon|rocm|\bhip|gfx\d|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|render"
+        r"amd|radeon|roc[mk]|\bhip|gfx|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|render"
     ),
     "nvidia": re.compile(""),
-    "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
+    "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native.api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
 }
 NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
@@ -139,7 +138,11 @@ def likely(
     named = _led(facts, matrix, seen)
     others = [one for one in ranked if one.because and one.cause not in known]
     without = [cause for cause in named if cause not in known and all(one.cause != cause for one in others)]
-    others += (Ranked(cause=cause, weight=least, because=_kinds(named[cause])) for cause in without if others)
+    weight = least or 1 / (len(named) + 1)  # where no recorded machine speaks for any cause
+    others += (
+        Ranked(cause=cause, weight=weight, because=tuple(f"{MESSAGE}:{kind}" for kind in named[cause]))
+        for cause in without
+    )
     others.sort(key=lambda one: (one.cause not in noted, one.cause not in named))
     shown = (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least))
     weights = sorted((one.weight for one in shown), reverse=True)  # what was moved to the front is as likely as others
@@ -154,19 +157,6 @@ def likely(
             ),
             decide=_decide(one.cause),
         )
-    if not others:
-        yield from _meant(facts, matrix, seen, known)
-
-
-def _meant(
-    facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None], known: Collection[str]
-) -> Iterator[Candidate]:
-    """Yield what the messages mostly lead to, by their rows, where no recorded machine speaks for any cause."""
-    led = {cause: grounds for cause, grounds in _led(facts, matrix, seen).items() if cause not in known}
-    for cause, grounds in islice(led.items(), ALWAYS):
-        weight = floor(FINE / (len(led) + 1)) / FINE
-        because = tuple(grounds.values())[:MOST_REASONS]
-        yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=_decide(cause))
 
 
 def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Mapping[str, Mapping[str, Because]]:
@@ -179,10 +169,6 @@ def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Ma
     gone = seen.get(f"{MESSAGE}:{IS_OVER}")  # beside no fault of now, what was wrong
     over = (one.values["finding"] for one in facts.messages if one.kind == IS_OVER)
     return {**({cause: {IS_OVER: gone} for cause in over} if gone else {}), **led}
-
-
-def _kinds(grounds: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{MESSAGE}:{kind}" for kind in grounds)
 
 
 def recognised(facts: Facts) -> bool:
@@ -253,8 +239,9 @@ def possible(cause: str, facts: Facts) -> bool:
 
 def _named(vendor: str, facts: Facts) -> bool:
     """Return whether anything of a maker's stack is named: in the words, a message, or a component."""
-    lines = (one.line.lower() for one in facts.messages)
-    return any(map(OWN_WORDS[vendor].search, (*facts.words, *lines, *(one.id for one in facts.components))))
+    lines = [f"{one.kind} {one.line.lower()}" for one in facts.messages]
+    told = (*facts.words, *lines, *(one.id for one in facts.components))
+    return not told or any(map(OWN_WORDS[vendor].search, told))
 
 
 GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}

@@ -49,9 +49,7 @@ def short(text: str) -> tuple[str, bool]:
     if EMPTY in text:
         text = re.sub(EMPTY + "+", lambda _: EMPTY, text)
     lines = text.split("\n")
-    if max(map(len, lines)) <= LONGEST:
-        return text, False
-    return "\n".join(map(_short, lines)), True
+    return (text, False) if max(map(len, lines)) <= LONGEST else ("\n".join(map(_short, lines)), True)
 
 
 def _short(line: str) -> str:
@@ -72,7 +70,7 @@ class Text:
         """Read program output."""
         rest, over = sifting.own(self.raw)
         gone = messages.look(self.origin, messages.clean(over), matrix) if over else ()
-        named = any(one.row.finding for one in gone) or not gone
+        named = any(one.row.finding for one in gone) or not gone or sifting.OLD_SENTENCE.search(over)
         if named or messages.look(self.origin, messages.clean(rest), matrix):
             self.raw = rest  # else nothing could be named of a text that tells how a fault was fixed
             from_messages.past(gone, into)

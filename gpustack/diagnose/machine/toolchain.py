@@ -86,15 +86,13 @@ def called(program: str) -> Program:
 
 
 REFUSED, UNNAMED, TORCH = "nvcc-unknown-arch", "nvrtc-unknown-arch", "torch-unknown-arch"
+OLDEST = ComputeCapability(3, 0)  # in the matrix: only a newer toolkit refuses one from before
 OLD = ComputeCapability(7, 5)  # with no toolkit known, one that is refused below this was dropped: CUDA 13 begins here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A target that was refused: the first and the last toolkit that knows it, and the one that refused it.
-
-    ``past`` is one older than all in the matrix, which only a newer toolkit refuses.
-    """
+    """A target that was refused: the first and the last toolkit that knows it, and the one that refused it."""
 
     spelled: str
     arch: CodeArch | None
@@ -103,13 +101,12 @@ class Target:
     toolkit: str | None
     by: str
     because: tuple[Because, ...]
-    past: bool = False
 
     @property
     def dropped(self) -> bool:
         """Whether the toolkit is too new for the target rather than too old."""
         here = parsed(self.toolkit)
-        if self.past:
+        if self.arch and self.arch.capability < OLDEST:
             return True
         if here and self.last:
             return here > self.last
@@ -135,8 +132,8 @@ def refused(facts: Facts, matrix: Matrix) -> Iterator[Target]:
 
 def _of_no_gpu(target: Target, matrix: Matrix) -> bool:
     """Return whether no GPU is meant: 5.1 never existed."""
-    arch = None if target.past else target.arch
-    return arch is not None and matrix.arch(arch.capability) is None and arch.capability < max(matrix.architectures)
+    cc = target.arch.capability if target.arch else None
+    return cc is not None and matrix.arch(cc) is None and OLDEST <= cc < max(matrix.architectures)
 
 
 def gpu_name(target: Target, facts: Facts) -> str | None:
@@ -165,6 +162,5 @@ def _target(message: Message, spelled: str, facts: Facts, matrix: Matrix) -> Tar
         last=known.last_toolkit if known else None,
         toolkit=message.values.get("cuda") or (toolkit.version if toolkit else None),
         by=by,
-        past=arch is not None and arch.capability < min(matrix.architectures),
         because=(because_said(message), *([toolkit.because] if toolkit else [])),
     )

@@ -158,9 +158,6 @@ def _build_for(cuda: int, facts: Facts, matrix: Matrix) -> str:
     return f"On the package index {span} is built for CUDA {cuda}: install that.{own}"
 
 
-PART = "libcudnn_"
-
-
 @rule("ort-cudnn-major-mismatch", Layer.LIBRARY, CUDNN, in_one_python=True, from_messages=True)
 def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """onnxruntime-gpu needs a different cuDNN major version than the one that is installed.
@@ -172,7 +169,7 @@ def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     release, here = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0"), cudnn_here(facts)
     asked = (one for one in missing(facts, matrix) if one.library == CUDNN and one.asker == ONNXRUNTIME)
-    named = next((one for one in asked if PART not in one.message.line), None)  # cuDNN itself loads its parts
+    named = next((one for one in asked if "libcudnn_" not in one.message.line), None)  # cuDNN itself loads its parts
     wanted = _number(named.number if named else None) or _number(value(facts, "ort-requires", "cudnn"))
     if wanted is None and heard(facts, *ORT_FAILED):
         wanted = _archive(facts, matrix) or (release.cudnn if release else None)

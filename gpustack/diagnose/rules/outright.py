@@ -23,9 +23,20 @@ if TYPE_CHECKING:
 ABSENT, BUILDING = "python-module-absent", ("package-build", "package-build-hint")
 HERE, INSTALLS = "torch-here-said", "package-install-said"
 # What follows "pip install" and is no other package than PyTorch.
-NOT_OTHERS = {"", "-u", "-v", "--upgrade", "--user", "--pre", "and", "or", "then", "the", "it", "is", "but"}
-NOT_OTHERS |= {"torch", "torchvision", "torchaudio", "pytorch", "pip", "setuptools", "wheel", "ninja"}
-OF_NAME = re.compile(r"[=<>~!\[;,:]")
+NOT_OTHERS = {
+    "",
+    "-u",
+    "--upgrade",
+    "--user",
+    "--pre",
+    "and",
+    "then",
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "pip",
+    "wheel",
+}
 FRAMEWORKS = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "jaxlib": "JAX", "cupy": "CuPy"}
 FRAMEWORKS |= {"paddle": "PaddlePaddle", "onnxruntime": "ONNX Runtime", "vllm": "vLLM", "tensorrt": "TensorRT"}
 
@@ -33,8 +44,8 @@ FRAMEWORKS |= {"paddle": "PaddlePaddle", "onnxruntime": "ONNX Runtime", "vllm": 
 def _isolated(facts: Facts) -> bool:
     """Return whether PyTorch is missed in the environment in which pip or uv builds a package."""
     missed = any(one.values.get("module") == "torch" for one in said(facts, ABSENT))
-    named = (name.strip("'`\"") for one in said(facts, INSTALLS) for name in one.values.values())
-    others = {OF_NAME.split(name)[0].lower().replace("_", "-") for name in named} - NOT_OTHERS
+    named = (re.split(r"[=<>~!\[;,:'`\"]", name)[0] for one in said(facts, INSTALLS) for name in one.values.values())
+    others = {name.lower().replace("_", "-") for name in named} - NOT_OTHERS
     here = heard(facts, HERE) or version(facts, "pytorch") is not None
     return missed and (heard(facts, *BUILDING) or bool(FROM_SOURCE & others) or bool(here and others))
 

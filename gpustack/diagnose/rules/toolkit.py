@@ -371,7 +371,7 @@ def arch_dropped_by_toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     name = gpu_name(one, facts)
     toolkit = f"CUDA {one.toolkit}" if one.toolkit else "This CUDA toolkit"
     last = f"CUDA {one.last}" if one.last else "a toolkit older than any in the matrix"
-    use = sh("export CUDA_HOME=/usr/local/cuda-{cuda}", cuda=DOTTED(one.last)) if one.last else None
+    older = [sh("export CUDA_HOME=/usr/local/cuda-{cuda}", cuda=DOTTED(one.last))] if one.last else []
     yield arch_dropped_by_toolkit.finding(
         severity=Severity.ERROR if name else Severity.INFO,
         title=f"{toolkit} no longer compiles for {one.spelled}: {last} was the last",
@@ -382,7 +382,7 @@ def arch_dropped_by_toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=fixes.advice(
             f"Remove {one.spelled} from the list of targets (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, "
             f"-gencode), or build with {last} if such a GPU is meant.",
-            *(either(sh("nvcc --list-gpu-arch"), use) if use else (sh("nvcc --list-gpu-arch"),)),
+            *either(sh("nvcc --list-gpu-arch"), *older),
             verify=sh("nvcc --list-gpu-arch"),
         ),
     )
