@@ -225,9 +225,7 @@ def _machine(
         raise UsageError("--here and --from are two machines: give only one of them")
     if origins:
         return read(origins, rows, timeout)
-    if here or not (given.words or len(subjects) > 1):
-        return taken(None, timeout, deep=False)
-    return None
+    return taken(None, timeout, deep=False) if here or not (given.words or len(subjects) > 1) else None
 
 
 def _leave(

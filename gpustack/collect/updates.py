@@ -184,9 +184,7 @@ def _line(row: Row) -> str:
 def _value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_value(one) for one in value)}]"
-    if isinstance(value, dict):
-        return f"{{ {_line(value)} }}"
-    return json.dumps(value, ensure_ascii=False)
+    return f"{{ {_line(value)} }}" if isinstance(value, dict) else json.dumps(value, ensure_ascii=False)
 
 
 PATIENCE = 60.0  # seconds for one question

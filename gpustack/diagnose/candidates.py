@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from itertools import islice
 from math import floor
 from typing import TYPE_CHECKING
 
@@ -12,20 +11,19 @@ from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.machine.events import MESSAGE, because_said, heard, named
 from gpustack.diagnose.machine.values import copies, number, told, version
 from gpustack.diagnose.requirements.records import decisions
-from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
+from gpustack.matrix.subjects.candidates import NOTHING_WRONG, Ranked, index
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.facts import AT_WORK, ILL, Status, Strength
+from gpustack.model.facts import AT_WORK, ILL, IS_OVER, Status, Strength
 from gpustack.model.report import Because, Candidate, Confidence, Decide, Health, Severity, Similar
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.candidates import Ranked
     from gpustack.model.facts import Component, Facts, JsonValue
     from gpustack.model.report import Finding, Verdict
 
 # What people complain of without a word of the cause, and what shows a GPU at work.
-COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint")
+COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint", "ort-cuda-absent-said", "ort-provider-unavailable")
 # What a list of those that are left does not answer: that another GPU is gone.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering"})
 SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "works-said", "out-of-memory", "gpu-listed")
@@ -51,7 +49,18 @@ SETTLED = frozenset({Health.HEALTHY, Health.NO_GPU})
 TEXT, WORDS = "text", "words"
 NAMED = re.compile(r"[a-z_][\w-]{0,19}")
 # What a cause needs of the machine, by how its id begins: no other can have it.
-VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"}
+VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"} | {
+    "user-not-in-render": "amd intel",
+    "nvidia-": "nvidia",
+}
+# Without a known GPU, a word of the maker's own stack has to be there.
+OWN_WORDS = {
+    "amd": re.compile(
+        r"amd|radeon|roc[mk]|\bhip|gfx|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|render"
+    ),
+    "nvidia": re.compile(""),
+    "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native.api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
+}
 NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
 OF_LINUX = (
@@ -123,8 +132,13 @@ def likely(
     least = LEAST * sum(one.weight for one in ranked)
     others = [one for one in ranked if one.because and one.cause not in known]
     led = _led(facts, matrix, seen)
+    without = [cause for cause in led if cause not in known and all(one.cause != cause for one in others)]
+    weight = least or 1 / (len(led) + 1)  # where no recorded machine speaks for any cause
+    others += (
+        Ranked(cause=cause, weight=weight, because=tuple(f"{MESSAGE}:{kind}" for kind in led[cause]))
+        for cause in without
+    )
     others.sort(key=lambda one: (one.cause not in noted, one.cause not in led))
-    yield from _meant(led, {one.cause for one in others} | set(known))
     shown = (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least))
     weights = sorted((one.weight for one in shown), reverse=True)  # what was moved to the front is as likely as others
     for one, weight in zip(shown, weights, strict=True):
@@ -140,14 +154,6 @@ def likely(
         )
 
 
-def _meant(led: Mapping[str, Mapping[str, Because]], ranked: Collection[str]) -> Iterator[Candidate]:
-    """Yield what the messages mostly lead to, by their rows, where no recorded machine speaks for that cause."""
-    for cause in islice((one for one in led if one not in ranked), ALWAYS):
-        because = tuple(led[cause].values())[:MOST_REASONS]
-        weight = floor(FINE / (len(led) + 1)) / FINE
-        yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=_decide(cause))
-
-
 def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Mapping[str, Mapping[str, Because]]:
     """Return the findings that the messages mostly lead to, by their rows, each with these messages by kind."""
     led: dict[str, dict[str, Because]] = {}
@@ -157,7 +163,9 @@ def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Ma
             led.setdefault(row.finding, {})[row.kind] = said
     for finding, one in named(facts):
         led.setdefault(finding, {})[one.kind] = because_said(one)
-    return led
+    gone = seen.get(f"{MESSAGE}:{IS_OVER}")  # beside no fault of now, what was wrong
+    over = (one.values["finding"] for one in facts.messages if one.kind == IS_OVER)
+    return {**({cause: {IS_OVER: gone} for cause in over} if gone else {}), **led}
 
 
 def title(cause: str) -> str:
@@ -217,7 +225,15 @@ def possible(cause: str, facts: Facts) -> bool:
         return False
     wanted = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), None)
     makers = {vendor for name, vendor in GPUS.items() if _present(facts.find(name))}
-    return wanted is None or not makers or wanted in makers
+    ways = (wanted or "").split()
+    return not ways or (not makers.isdisjoint(ways) if makers else any(_named(one, facts) for one in ways))
+
+
+def _named(vendor: str, facts: Facts) -> bool:
+    """Return whether anything of a maker's stack is named: in the words, a message, or a component."""
+    lines = [f"{one.kind} {one.line.lower()}" for one in facts.messages]
+    told = (*facts.words, *lines, *(one.id for one in facts.components))
+    return not told or any(map(OWN_WORDS[vendor].search, told))
 
 
 GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}

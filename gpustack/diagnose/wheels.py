@@ -48,9 +48,7 @@ def wheel_for_driver(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None
     """Give in words and as commands the build of this framework that runs on this driver; None where none is known."""
     if build.component == "pytorch":
         return fixes.torch_wheel(build, facts, matrix)
-    if build.component == "jax":
-        return _jax(build, facts, matrix)
-    return _onnxruntime(build, facts, matrix)
+    return _jax(build, facts, matrix) if build.component == "jax" else _onnxruntime(build, facts, matrix)
 
 
 def _jax(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None:

@@ -15,9 +15,11 @@ from gpustack.matrix.subjects import toolkits
 if TYPE_CHECKING:
     from gpustack.imports.gathered import Gathered
 
-TAG = re.compile(r"\+(?P<tag>(?:cu(?:da)?-?\d{2}\.?\d?|rocm[\d.]+|cpu|xpu)[\w.]*)")
+TAG = re.compile(
+    r"(?:\+(?:[0-9a-f]{7,40}\.(?=nv))?)(?P<tag>(?:cu(?:da)?-?\d{2}\.?\d?|rocm[\d.]+|cpu|xpu)[\w.]*|(?<=\.)nv\d\d\.\d\d?)"
+)
 CUDA = re.compile(r"cu(?:da)?-?(?P<major>\d{1,2})\.?(?P<minor>\d)(?!\d)")
-KINDS = {"cu": "cuda", "rocm": "rocm", "cpu": "cpu", "xpu": "xpu"}
+KINDS = {"cu": "cuda", "rocm": "rocm", "cpu": "cpu", "xpu": "xpu", "nv": "cuda"}  # nv24.6: NVIDIA's own
 LAYOUTS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
@@ -74,12 +76,12 @@ class Build(NamedTuple):
 def named(version: str) -> Build:
     """Return the build that a version such as 2.11.0+cu130 names."""
     match = TAG.search(version)
-    return tagged(match["tag"] if match else None)
+    return tagged(match["tag"] or match["own"] if match else None)
 
 
 def tagged(tag: str | None) -> Build:
     """Return the build that a tag such as cu130 names."""
-    kind = re.match("cu|rocm|cpu|xpu", tag or "")
+    kind = re.match("cu|rocm|cpu|xpu|nv", tag or "")
     if not kind:
         return Build(None, None, None)
     cuda = CUDA.match(tag or "")
@@ -157,7 +159,7 @@ def _table(origin: str, name: str, value: str, into: Gathered) -> None:
 
 
 IMAGE = re.compile(
-    r"(?<![\w./-])(?:docker\.io/)?(?P<image>pytorch/pytorch|tensorflow/tensorflow|vllm/vllm-openai|lmsysorg/sglang"
+    r"(?<![\w./-])(?:docker\.io/)?(?P<image>pytorch/pytorch|tensorflow/tensorflow|vllm/vllm-openai|lmsysorg/sglang|ollama/ollama"
     r"|rocm/(?:pytorch|vllm|tensorflow)|(?:ghcr\.io/)?huggingface/text-generation-inference"
     r"|intel/(?:intel-extension-for-pytorch|vllm)):v?(?P<tag>[\w][\w.+-]{1,80})"
 )
@@ -183,7 +185,12 @@ WORKED = re.compile(
 )
 TORCH = re.compile(r"^(?P<torch>\d+\.\d+\.\d+)-cuda(?P<cuda>\d+\.\d+)(?:-cudnn(?P<cudnn>\d+))?")
 ROCM = re.compile(r"rocm(?P<rocm>\d\.\d(?:\.\d)?)(?:[\w.]{0,80}?pytorch_(?:release[_-])?(?P<torch>\d\.\d(?:\.\d)?))?")
-OF_IMAGE = {"tensorflow": "tensorflow", "vllm-openai": "vllm", "sglang": "sglang", "text-generation-inference": "tgi"}
+OF_IMAGE = {
+    "tensorflow": "tensorflow",
+    "vllm-openai": "vllm",
+    "sglang": "sglang",
+    "text-generation-inference": "tgi",
+} | {"ollama": "ollama"}
 PLAIN = re.compile(r"^(?P<version>\d+\.\d+\.\d+(?:\.post\d+)?)(?=$|-)")
 
 

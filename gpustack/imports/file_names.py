@@ -91,7 +91,8 @@ NO_PACKAGE = frozenset({"python", "cuda", "cudatoolkit", "pytorch-cuda", "cuda-t
 JAX = re.compile(r"(?<![\w-])jax\[cuda(?P<major>1[1-9])(?:_\w+|-\w+)?\]")
 # What is printed only on Windows: folders of its users and of Pythons there, and the compiler of its Pythons.
 WINDOWS = re.compile(
-    r"\b[A-Z]:\\{1,2}(?:Users\\|[^\n:]{1,200}[\\/](?:site-packages|Scripts)[\\/])|\[MSC v\.1\d{3} (?P<bits>32|64) bit",
+    r"\\{1,2}AppData\\{1,2}(?:Local|Roaming)\\"
+    r"|\b[A-Z]:\\{1,2}(?:Users\\|[^\n:]{1,200}[\\/](?:site-packages|Scripts)[\\/])|\[MSC v\.1\d{3} (?P<bits>32|64) bit",
     re.IGNORECASE,
 )
 # A build that only PyTorch has, without its name: "2.0.0+cpu" in a settings page.

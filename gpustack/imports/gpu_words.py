@@ -162,6 +162,11 @@ REPLACED = re.compile(
     re.IGNORECASE,
 )
 MOST = 64
+# A container's prompt, and what docker compose writes before its output and at its end.
+IN_CONTAINER = re.compile(
+    r"\(container\)|[a-z_][\w-]*@[0-9a-f]{12}\b|\$ docker exec|[a-z][\w.-]{2,40} exited with code \d"
+    r"|[a-z][\w.-]{2,40} {1,20}\| (?: {2,}|(?:Traceback|raise|File|INFO|WARN\w*|ERROR|time=|\w{1,40}Error:))"
+)
 
 
 def read_systems(origin: str, line: str, into: Gathered, here: Callable[[str], bool]) -> None:
@@ -177,7 +182,7 @@ def read_systems(origin: str, line: str, into: Gathered, here: Callable[[str], b
     jetson = JETSON.search(line)
     if jetson and _is_this(line, jetson, here):
         into.tell("gpu", f"{origin} (in words)", "0", embedded=True)
-    if re.match(r"\(container\)|[a-z_][\w-]*@[0-9a-f]{12}\b|\$ docker exec", line):
+    if IN_CONTAINER.match(line):
         into.machine(container="docker")
 
 

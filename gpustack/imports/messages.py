@@ -100,6 +100,7 @@ PREFIX = re.compile(
     r"(?:kernel: ?(?:\[[ \t]*\d{1,9}\.\d{1,9}\][ \t]*)?)?(?:NVRM: ?)?(?:\[rank\d{1,4}\]: ?|E {3,12})?",
     re.MULTILINE,
 )
+BRACKETED = re.compile(r" ?\((\d{1,4})\)")
 LOGGED = re.compile(
     rf"(?=^[ \t]*(?:>|<\d|\[[ \t]*\d|\[[A-Z]|[A-Z][a-z]{{2}} [ \d]\d |\d{{4}}-\d\d-|kernel:|NVRM:)){PREFIX.pattern}",
     re.MULTILINE,
@@ -243,11 +244,17 @@ def _of(pattern: Pattern, data: bytes, lower: bytes, origin: str) -> Iterator[tu
     for start, end in _around(pattern.has.encode(), lower):
         window = data[start:end].decode("utf-8", "ignore")
         for match in pattern.compiled().finditer(window):
-            if pattern.has in match.group().lower():
+            if pattern.has in match.group().lower() and not _other_number(pattern, match, window):
                 yield start + len(window[: match.start()].encode()), _message(pattern, match, window, origin)
                 told += 1
                 if told >= MOST_OF_A_KIND:
                     return
+
+
+def _other_number(pattern: Pattern, match: re.Match[str], window: str) -> bool:
+    """Return whether another error's number follows in brackets: "unknown error (303)" is not 999."""
+    number, code = BRACKETED.match(window, match.end()), pattern.values.get("code")
+    return bool(number and code and number[1] != code)
 
 
 def _around(word: bytes, lower: bytes) -> Iterator[tuple[int, int]]:

@@ -168,15 +168,26 @@ WELL = re.compile(
     r"\b(?:works?|runs?|working|running|fine|ok|stable)\b[^.!?\n]{0,24}\b(?:now|again|since|perfectly)\b"
     r"|\bnow\b[^!?\n]{0,40}?\b(?:(?:everything|it|all) (?:works?|runs?)|(?:returns|is|gives|prints|says|shows) True)\b"
     r"|^(?P<heading>(?:EDIT|Edit|UPDATE|Update)?\d?[:, ]{0,2}(?:solved|fixed|resolved)\b(?=[:.,;!]|$| (?:by|it|now)\b))"
-    r"|\b[Ww]ith [\w.]{1,30} (?:it|everything|all) (?:runs|works)\b",
+    r"|\b[Ww]ith [\w.]{1,30} (?:it|everything|all) (?:runs|works)\b"
+    # At the end, after what helped.
+    r"|\b(?:after|once|by|since)\b[^.!?\n]{3,80}?\b(?:it|everything|all|this|that|I can)\b[^.!?\n]{0,16}?"
+    r"\b(?:works?|worked|runs?|ran|(?:is|was) (?:gone|fine|ok|solved|fixed))\b[^.!?\n]{0,16}[.!]*\s*\Z"
+    r"|(?:^|[.!,;] ?)(?:works? now|now works?|(?:it|this|that) worked"
+    r"|(?:all )?(?:solved|fixed)(?: by| it| now)?\b[^.!?\n]{0,60}"
+    r"|[^.!?\n]{0,80}\b(?:fixed|solved|resolved|cured) (?:it|this|that|the (?:issue|problem|error)))[.!]*\s*\Z",
     re.IGNORECASE | re.MULTILINE,
 )
 NOT_WELL = re.compile(
-    r"\b(?:but|still|however|yet|except|until|fails?|failing|error|crash\w*|wrong|not|n't|no longer|without it|only)\b",
+    r"\b(?:but|still|however|yet|except|until|usually|tried|fails?|failing|crash\w*|wrong|not|n't"
+    r"|no longer|without it|only|error(?! (?:is|was) (?:gone|fixed|solved)))\b",
     re.IGNORECASE,
 )
 # What no longer applies once it works: quoted lines, printed errors, sentences about the past.
-OLD_LINE = re.compile(r"[ \t]{0,8}>|[^\n]{0,80}?(?:[A-Z][a-z]{1,40}Error\b|\b(?:NVRM|Xid|Failed to|FATAL|ERROR)\b)")
+OLD_LINE = re.compile(
+    r"[ \t]{0,8}>|[^\n]{0,80}?(?:[A-Z][a-z]{1,40}Error\b|\b(?:NVRM|Xid|Failed to|FATAL|ERROR)\b"
+    r"|\b(?:[Ee]rror:? |error:|undefined symbol|cannot open shared|could not select|not compiled with"
+    r"|version mismatch))"
+)
 OLD_SENTENCE = re.compile(
     r"(?:^|(?<=[.!?;:,] ))(?:[^.!?;,]{0,80}? (?:was|were|had|got|gave|did|didn't|failed|used to)\b"
     r"|(?:The |My |Our )?(?:previous|old|former|earlier)\b)[^!?;,]{0,200}?(?:[.!?;](?=\s|$)|$)",

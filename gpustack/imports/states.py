@@ -26,8 +26,11 @@ PRINTED = re.compile(
     r"[{}<>|=]|::|^\s*(?:\[|\$|#|>|File \"|Traceback|at )|\b[A-Z]\w+(?:Error|Exception|Warning)\b|\bNVRM\b"
     r"|^\w+ [\da-f:.]{7,12}: "
 )
-PLAIN = re.compile(  # options of programs, of the kernel and its modules, and variables
+# Options of programs, of the kernel and its modules, variables, and what Python says of a module: parts of sentences.
+PLAIN = re.compile(
     r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}|\b[a-z_]+[.-][a-z_]+=\w+"
+    r"|\b(?:ModuleNotFound|Import)Error: ?No module named \S{1,40}"
+    r"|^[ \t#]{0,8}\[(?i:bug|question|qst|help|issue|install\w{0,8})[\w ]{0,16}\]:?"  # of a report's title
 )
 # "The image is missing the headers": what is missing follows, and what comes before is there.
 LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|its|some|any)\b|[\x60'\"/])")

@@ -49,9 +49,7 @@ def short(text: str) -> tuple[str, bool]:
     if EMPTY in text:
         text = re.sub(EMPTY + "+", lambda _: EMPTY, text)
     lines = text.split("\n")
-    if max(map(len, lines)) <= LONGEST:
-        return text, False
-    return "\n".join(map(_short, lines)), True
+    return (text, False) if max(map(len, lines)) <= LONGEST else ("\n".join(map(_short, lines)), True)
 
 
 def _short(line: str) -> str:
@@ -70,7 +68,12 @@ class Text:
 
     def read(self, into: Gathered, matrix: Matrix) -> None:
         """Read program output."""
-        self.raw, over = sifting.own(self.raw)
+        rest, over = sifting.own(self.raw)
+        gone = messages.look(self.origin, messages.clean(over), matrix) if over else ()
+        named = any(one.row.finding for one in gone) or not gone or sifting.OLD_SENTENCE.search(over)
+        if named or messages.look(self.origin, messages.clean(rest), matrix):
+            self.raw = rest  # else nothing could be named of a text that tells how a fault was fixed
+            from_messages.past(gone, into)
         text, indented = messages.clean(self.raw), messages.laid(self.raw)
         for layout in LAYOUTS:
             layout(self.origin, indented, into)
@@ -81,7 +84,6 @@ class Text:
         found = (*found, *states.look(self.origin, text[:MOST_WORDS], matrix, found))
         found = found or states.cut(self.origin, text, matrix)
         from_messages.read(found, into, matrix)
-        from_messages.past(messages.look(self.origin, messages.clean(over), matrix) if over else (), into)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
 

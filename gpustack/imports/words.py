@@ -79,14 +79,14 @@ ROW = re.compile(
     r"[ \t]*(?P<value>(?:[^|\s]| (?! )){1,100}?)[ \t]*\|[ \t]*$",
     re.MULTILINE,
 )
-MOST, LONGEST = 300, 600
+MOST, LONGEST, DENIED = 300, 600, re.compile(r"\b[A-Za-z]\w{1,20} \d[\w.]{0,12}\? no(?:pe)?\b")
 
 
 def read(origin: str, text: str, into: Gathered, known: Iterable[str] = ()) -> None:
     """Read people's own words; lines that are messages of a program (``known``) are not a person's."""
     passed = set(known)
     for line, _ in zip(_lines(text, passed), range(MOST), strict=False):
-        for component, version, rest in _claims(line):
+        for component, version, rest in _claims(DENIED.sub("", line)):
             if not devices.monthly(f"{origin} (in words)", component, version, into):
                 _tell(origin, component, version, rest, into)
         if not (into.knows("gpu") or into.fact("amd-gpu", "name") or into.knows("intel-gpu")):

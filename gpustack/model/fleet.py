@@ -253,6 +253,4 @@ def _folded(head: str, tail: str, width: int, numbers: list[int]) -> str:
         span = [number for _, number in run]
         first, last = (f"{one:0{width}d}" for one in (span[0], span[-1]))
         spans.append(first if len(span) == 1 else f"{first}-{last}")
-    if len(numbers) == 1:
-        return f"{head}{spans[0]}{tail}"
-    return f"{head}[{','.join(spans)}]{tail}"
+    return f"{head}{spans[0]}{tail}" if len(numbers) == 1 else f"{head}[{','.join(spans)}]{tail}"

@@ -67,9 +67,7 @@ def reader(hint: Any) -> Reader:  # noqa: ANN401 - a hint has no type of its own
         return lambda said: None if said is None else present(said)
     if origin in {tuple, frozenset}:
         return _listed(origin, inside)
-    if origin is not None:
-        return _mapped(*inside)
-    return _plain(hint)
+    return _mapped(*inside) if origin is not None else _plain(hint)
 
 
 def _plain(kind: type) -> Reader:

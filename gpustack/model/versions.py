@@ -120,9 +120,7 @@ class CodeArch:
         same_major = self.capability.major == gpu.major and self.capability.minor <= gpu.minor
         if self.suffix == "a":
             return self.capability == gpu
-        if self.suffix == "f" or self.kind == "sm":
-            return same_major
-        return self.capability <= gpu
+        return same_major if self.suffix == "f" or self.kind == "sm" else self.capability <= gpu
 
     def __str__(self) -> str:
         return f"{self.kind}_{self.capability.major}{self.capability.minor}{self.suffix}"

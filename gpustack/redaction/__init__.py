@@ -168,9 +168,7 @@ def _joined(text: str, start: int, length: int) -> bool:
 
 def cut(text: str) -> str:
     """Return the text with each line limited in length: the rest of a line longer than any useful one is dropped."""
-    if len(text) <= MOST_LINE:
-        return text
-    return "".join(_bounded(line) for line in text.splitlines(keepends=True))
+    return text if len(text) <= MOST_LINE else "".join(_bounded(line) for line in text.splitlines(keepends=True))
 
 
 def _bounded(line: str) -> str:

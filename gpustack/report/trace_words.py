@@ -128,17 +128,13 @@ def amount(value: float, unit: str) -> str:
     if unit in SCALES and value > 0:
         size, units_ = SCALES[unit]
         return scaled(value * size, units_)
-    if not unit and value >= 1 and value == int(value):
-        return f"{int(value):,}"
-    return f"{three(value)} {unit}".rstrip()
+    return f"{int(value):,}" if not unit and value >= 1 and value == int(value) else f"{three(value)} {unit}".rstrip()
 
 
 def figure(one: Figure) -> str:
     """Return a figure with its unit, its limit and the share of it reached."""
     said = f"{one.name} {amount(one.value, one.unit)}"
-    if one.ceiling is None:
-        return said
-    return f"{said}, {percent(one.ratio)} of {three(one.ceiling)}"
+    return said if one.ceiling is None else f"{said}, {percent(one.ratio)} of {three(one.ceiling)}"
 
 
 def limit(one: Figure | None) -> float | None:
@@ -270,6 +266,4 @@ def whole(trace: Trace) -> float | None:
 
 
 def _listed(numbers: list[int]) -> str:
-    if len(numbers) == 1:
-        return str(numbers[0])
-    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+    return str(numbers[0]) if len(numbers) == 1 else f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

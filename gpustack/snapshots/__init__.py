@@ -100,9 +100,7 @@ def _no_number(text: str) -> NoReturn:
 
 def why(error: Exception) -> str:
     """Return in one line why a text could not be decoded."""
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    return " ".join(str(error).split())[:200]
+    return "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:200]
 
 
 def unknown(said: Mapping[str, object], facts: Facts) -> JsonValue:

@@ -80,6 +80,17 @@ FAULTS = (
         "onnxruntime-gpu",
     ),
     ("Link Width Max 16x Current 1x, RTX 3090 under load", "pcie-link-degraded", "1 of 16"),
+    (
+        "torch 2.4 is installed\npip install flash-attn\nModuleNotFoundError: No module named 'torch'",
+        "build-isolation-hides-torch",
+        "no-build-isolation",
+    ),
+    (
+        "| NVIDIA-SMI 535.154.05   Driver Version: 535.154.05   CUDA Version: N/A      |",
+        "libcuda-missing",
+        "libcuda",
+    ),
+    ("It shows that the NVIDIA driver is out of date.", "driver-too-old-for-cuda-build", "driver"),
 )
 WELL = (
     "Our CI runner has no GPU.\nRuntimeError: Found no NVIDIA driver on your system.",

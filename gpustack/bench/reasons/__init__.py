@@ -52,9 +52,7 @@ def shared(case: Case) -> Reason | None:
     if used is None or used >= AT_WORK or busy:
         took = f"; it was {before:.0f} % busy before we began" if before is not None and busy else ""
         return Reason(f"also computing on this GPU: {names}{took}", Weight.FAULT, WAIT)
-    if case.low or not case.figures.steady:
-        return Reason(f"also on this GPU, and idle: {names}", Weight.NOTE)
-    return None
+    return Reason(f"also on this GPU, and idle: {names}", Weight.NOTE) if case.low or not case.figures.steady else None
 
 
 def sliced(case: Case) -> Reason | None:

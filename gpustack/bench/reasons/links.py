@@ -130,9 +130,7 @@ def numa(case: Case) -> Reason | None:
     if isinstance(far, float | int) and near and far < FAR * near:
         text = f"from the far NUMA node {far:.4g} {case.unit}, {far / near:.0%} of the near one"
         return Reason(text, Weight.NOTE, NEAR)
-    if case.low and isinstance(told, str) and "not pinned" in told:
-        return Reason(told, Weight.NOTE, NEAR)
-    return None
+    return Reason(told, Weight.NOTE, NEAR) if case.low and isinstance(told, str) and "not pinned" in told else None
 
 
 def nvlinks(case: Case) -> Reason | None:

@@ -35,7 +35,7 @@ TOLD = "gpu-not-passed-said"
 NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said")
 NOT_WORKING = (
     *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
-    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303"),
+    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303", "libcuda-nowhere"),
 )
 # A word that identifies the engine in a line.
 ENGINES = {

@@ -99,9 +99,7 @@ def capability(digits: str | None) -> str | None:
     found = re.sub(", ?", ".", (digits or "").strip().removeprefix("sm_"))
     if re.fullmatch(r"\d{1,2}\.\d", found):
         return found
-    if re.fullmatch(r"\d{2,3}", found):
-        return f"{found[:-1]}.{found[-1]}"
-    return None
+    return f"{found[:-1]}.{found[-1]}" if re.fullmatch(r"\d{2,3}", found) else None
 
 
 def dotted(cuda: str | None) -> str | None:

@@ -103,9 +103,7 @@ def restart(copy: Instance) -> Command:
         return step("delete the pod that holds container {name}; its controller restarts it", name=CONTAINER(name))
     if job and job.isdecimal():
         return sh("scontrol requeue {job}", job=NUMBER(job))
-    if unit:
-        return sh("sudo systemctl restart {unit}", unit=UNIT(unit))
-    return sh("kill {pid}", pid=PID(pid(copy)))
+    return sh("sudo systemctl restart {unit}", unit=UNIT(unit)) if unit else sh("kill {pid}", pid=PID(pid(copy)))
 
 
 def releases(copy: Instance) -> tuple[str, ...]:

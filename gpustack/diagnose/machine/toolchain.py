@@ -86,6 +86,7 @@ def called(program: str) -> Program:
 
 
 REFUSED, UNNAMED, TORCH = "nvcc-unknown-arch", "nvrtc-unknown-arch", "torch-unknown-arch"
+OLDEST = ComputeCapability(3, 0)  # in the matrix: only a newer toolkit refuses one from before
 OLD = ComputeCapability(7, 5)  # with no toolkit known, one that is refused below this was dropped: CUDA 13 begins here
 
 
@@ -105,6 +106,8 @@ class Target:
     def dropped(self) -> bool:
         """Whether the toolkit is too new for the target rather than too old."""
         here = parsed(self.toolkit)
+        if self.arch and self.arch.capability < OLDEST:
+            return True
         if here and self.last:
             return here > self.last
         return here is None and self.last is not None and self.arch is not None and self.arch.capability < OLD
@@ -128,9 +131,9 @@ def refused(facts: Facts, matrix: Matrix) -> Iterator[Target]:
 
 
 def _of_no_gpu(target: Target, matrix: Matrix) -> bool:
-    """Return whether no current GPU is meant: 5.1 never existed, 2.0 is older than anything in the matrix."""
-    arch = target.arch
-    return arch is not None and matrix.arch(arch.capability) is None and arch.capability < max(matrix.architectures)
+    """Return whether no GPU is meant: 5.1 never existed."""
+    cc = target.arch.capability if target.arch else None
+    return cc is not None and matrix.arch(cc) is None and OLDEST <= cc < max(matrix.architectures)
 
 
 def gpu_name(target: Target, facts: Facts) -> str | None:

@@ -109,9 +109,7 @@ def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 def _makers_here(facts: Facts) -> Iterator[str]:
     if gpus(facts) or ours(facts) or items(told(facts, "libcuda"), "devices"):
         yield "nvidia"
-    for maker in ("amd", "intel"):
-        if copies(facts, DEVICES[maker]):
-            yield maker
+    yield from (maker for maker in ("amd", "intel") if copies(facts, DEVICES[maker]))
 
 
 def _maker(one: Component, here: tuple[str, ...], facts: Facts, matrix: Matrix) -> Iterator[Contract]:

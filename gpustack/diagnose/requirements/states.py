@@ -206,9 +206,7 @@ def _unlike(duty: Alike, group: Sequence[Subject], machine: Machine) -> Iterator
     if duty.usual and usual not in map(shown, duty.usual):
         return
     if times * 2 > len(said):
-        for one, value in said:
-            if shown(value) != usual:
-                yield _odd(duty, one, shown(value), usual, value)
+        yield from (_odd(duty, one, shown(value), usual, value) for one, value in said if shown(value) != usual)
     elif not duty.usual:
         yield _divided(duty, said)
 

@@ -85,7 +85,8 @@ def _onnxruntime(facts: Facts) -> bool:
     missing = any("CUDA" in one.values.get("provider", "") for one in said(facts, "ort-provider-unavailable"))
     taken = {one.values["package"] for one in holding(facts, "ort-installed", "package")}
     plain = taken == {"onnxruntime"} or (not taken and bool(installed(facts, "onnxruntime")))
-    lacking = plain and (heard(facts, "ort-cuda-absent-said") or (bool(gpus(facts)) and _offers_no_gpu(facts)))
+    said_ = heard(facts, "ort-cuda-absent-said")
+    lacking = (plain and said_) or (bool(plain or said_) and bool(gpus(facts)) and _offers_no_gpu(facts))
     other = installed(facts, *ORT_GPU) or told(facts, "onnxruntime").get("accelerator") == "cuda"
     return (missing or lacking) and not other
 
@@ -93,7 +94,9 @@ def _onnxruntime(facts: Facts) -> bool:
 def _offers_no_gpu(facts: Facts) -> bool:
     """Return whether ONNX Runtime lists its providers without CUDA's, and someone wants that one."""
     listed = holding(facts, "ort-providers", "providers")
-    wanted = [one for one in listed if "CUDA" in one.line.replace(one.values["providers"], "")]
+    wanted = heard(facts, "ort-cuda-absent-said") or any(
+        "CUDA" in one.line.replace(one.values["providers"], "") for one in listed
+    )
     return bool(wanted) and not any(re.search("CUDA|Tensorrt|Dml", one.values["providers"]) for one in listed)
 
 

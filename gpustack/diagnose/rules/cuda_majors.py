@@ -168,7 +168,8 @@ def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     the one that is here.
     """
     release, here = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0"), cudnn_here(facts)
-    named = next((one for one in missing(facts, matrix) if one.library == CUDNN and one.asker == ONNXRUNTIME), None)
+    asked = (one for one in missing(facts, matrix) if one.library == CUDNN and one.asker == ONNXRUNTIME)
+    named = next((one for one in asked if "libcudnn_" not in one.message.line), None)  # cuDNN itself loads its parts
     wanted = _number(named.number if named else None) or _number(value(facts, "ort-requires", "cudnn"))
     if wanted is None and heard(facts, *ORT_FAILED):
         wanted = _archive(facts, matrix) or (release.cudnn if release else None)
@@ -268,7 +269,7 @@ def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 SKIPS, LISTS, IGNORES = "tf-skips-gpu", "tf-gpu-listed", "tf-ignore-cudart"
 UNUSED = ("tf-cpu-listed", "tf-gpu-empty", "gpu-unused-said")
 BLIND = "tf-no-cuda-drivers"  # said where libcudart cannot be opened, whatever it says of drivers
-ELSE = ("no-device", "init-error", "insufficient-driver", "libcuda-not-found", "tf-cpu-build")
+ELSE = ("no-device", "init-error", "insufficient-driver", "libcuda-not-found", "libcuda-nowhere", "tf-cpu-build")
 FIRST_EXTRA = (2, 14)
 ONE_NAME_A_MAJOR = 11
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import manager
+from gpustack.diagnose.installing import FROM_SOURCE
 from gpustack.diagnose.machine.events import because_said, grounds, heard, said, value
+from gpustack.diagnose.machine.values import version
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import sh, step
 from gpustack.model.facts import IS_OVER, Facts, Layer
@@ -18,13 +21,33 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 ABSENT, BUILDING = "python-module-absent", ("package-build", "package-build-hint")
+HERE, INSTALLS = "torch-here-said", "package-install-said"
+# What follows "pip install" and is no other package than PyTorch.
+NOT_OTHERS = {
+    "",
+    "-u",
+    "--upgrade",
+    "--user",
+    "--pre",
+    "and",
+    "then",
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "pip",
+    "wheel",
+}
 FRAMEWORKS = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "jaxlib": "JAX", "cupy": "CuPy"}
 FRAMEWORKS |= {"paddle": "PaddlePaddle", "onnxruntime": "ONNX Runtime", "vllm": "vLLM", "tensorrt": "TensorRT"}
 
 
 def _isolated(facts: Facts) -> bool:
     """Return whether PyTorch is missed in the environment in which pip or uv builds a package."""
-    return heard(facts, *BUILDING) and any(one.values.get("module") == "torch" for one in said(facts, ABSENT))
+    missed = any(one.values.get("module") == "torch" for one in said(facts, ABSENT))
+    named = (re.split(r"[=<>~!\[;,:'`\"]", name)[0] for one in said(facts, INSTALLS) for name in one.values.values())
+    others = {name.lower().replace("_", "-") for name in named} - NOT_OTHERS
+    here = heard(facts, HERE) or version(facts, "pytorch") is not None
+    return missed and (heard(facts, *BUILDING) or bool(FROM_SOURCE & others) or bool(here and others))
 
 
 @rule("build-isolation-hides-torch", Layer.ENVIRONMENT, "python", in_one_python=True, from_messages=True)
@@ -40,7 +63,8 @@ def build_isolation_hides_torch(facts: Facts, _matrix: Matrix) -> Iterator[Findi
     yield build_isolation_hides_torch.finding(
         title="The package is built in an isolated environment, where torch cannot be imported",
         detail="Its setup.py imports torch, which is not among the packages that it declares for building.",
-        because=grounds(facts, ABSENT, *BUILDING),
+        because=grounds(facts, ABSENT, *BUILDING, HERE, INSTALLS),
+        confidence=Confidence.CERTAIN if heard(facts, *BUILDING) else Confidence.LIKELY,
         fix=fixes.advice(
             "With PyTorch installed, install the build tools, then build without isolation.",
             sh("pip install setuptools wheel packaging ninja"),

@@ -370,17 +370,19 @@ def arch_dropped_by_toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     known = matrix.arch(one.arch.capability) if one.arch else None
     name = gpu_name(one, facts)
     toolkit = f"CUDA {one.toolkit}" if one.toolkit else "This CUDA toolkit"
+    last = f"CUDA {one.last}" if one.last else "a toolkit older than any in the matrix"
+    older = [sh("export CUDA_HOME=/usr/local/cuda-{cuda}", cuda=DOTTED(one.last))] if one.last else []
     yield arch_dropped_by_toolkit.finding(
         severity=Severity.ERROR if name else Severity.INFO,
-        title=f"{toolkit} no longer compiles for {one.spelled}: CUDA {one.last} was the last",
+        title=f"{toolkit} no longer compiles for {one.spelled}: {last} was the last",
         detail=f"{one.spelled} is {one.capability}{f', that of {name}' if name else ''}.",
         confidence=Confidence.CERTAIN if one.toolkit else Confidence.LIKELY,
         because=one.because,
         row=known.row if known else None,
         fix=fixes.advice(
             f"Remove {one.spelled} from the list of targets (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, "
-            f"-gencode), or build with CUDA {one.last} if such a GPU is meant.",
-            *either(sh("nvcc --list-gpu-arch"), sh("export CUDA_HOME=/usr/local/cuda-{cuda}", cuda=DOTTED(one.last))),
+            f"-gencode), or build with {last} if such a GPU is meant.",
+            *either(sh("nvcc --list-gpu-arch"), *older),
             verify=sh("nvcc --list-gpu-arch"),
         ),
     )

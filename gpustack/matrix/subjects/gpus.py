@@ -197,6 +197,4 @@ def _guesses(words: str) -> set[str]:
     first, _, rest = words.partition(" ")
     if first in {"grid", "quadro"}:
         return {rest}
-    if first in _SWAPPED:
-        return {f"{_SWAPPED[first]} {rest}"}
-    return {before + words for before in _BEFORE}
+    return {f"{_SWAPPED[first]} {rest}"} if first in _SWAPPED else {before + words for before in _BEFORE}

@@ -54,9 +54,7 @@ def tags_of(matrix: Matrix, package: str, version: str) -> tuple[WheelTags, ...]
     """Return the wheels of one release, by processor; none if no row states them."""
     release = version.partition("+")[0]
     known = generated.release_of(matrix, package, release)
-    if known and known.wheels:
-        return tuple(_generated(known))
-    return _by_hand(matrix, package, release)
+    return tuple(_generated(known)) if known and known.wheels else _by_hand(matrix, package, release)
 
 
 def inside(matrix: Matrix, package: str, version: str) -> WheelTags | None:
@@ -79,6 +77,4 @@ def _generated(known: generated.Release) -> Iterator[WheelTags]:
 
 
 def _fits(tag: str, python: str) -> bool:
-    if tag.endswith("+"):
-        return not python.endswith("t") and numbers(python) >= numbers(tag)
-    return tag in {EVERY, python}
+    return not python.endswith("t") and numbers(python) >= numbers(tag) if tag.endswith("+") else tag in {EVERY, python}
