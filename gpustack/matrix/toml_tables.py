@@ -6,12 +6,12 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from gpustack.errors import InputError
+from gpustack.model import record
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,7 +26,7 @@ END = re.compile(r"\]|\}|\"\"\"|'''")  # a statement of several lines ends on a 
 Key = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Table:
     """The values, where they are in the file (``at``), and the lines of its keys in which file."""
 

@@ -6,7 +6,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from gpustack.matrix import facts as schema
 from gpustack.matrix.subjects.health import Alike, Count, Duty, Limit, State
 from gpustack.matrix.subjects.known_bad import KnownBad
 from gpustack.matrix.subjects.messages import STATUS, Pattern
+from gpustack.model import field, record, replace
 from gpustack.model.facts import Facts, JsonValue
 from gpustack.model.reading import key, made
 from gpustack.model.report import Finding
@@ -51,7 +51,7 @@ LISTS = frozenset(ENDS)  # of GPUs
 KEYS = ("schema", "name", "version", "summary", "systems", "facts", *ROWS, "findings")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Text(Record):
     """The text of a finding from a plugin's rows, in our form: a block of its own in ``plugin.toml``."""
 
@@ -59,7 +59,7 @@ class Text(Record):
     doc: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Plugin:
     """One valid plugin; rows are kept as written, for the matrix to read."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,6 +16,7 @@ from gpustack.diagnose.machine.inventory import FRAMEWORKS
 from gpustack.errors import InputError
 from gpustack.matrix.subjects.ranges import is_specifier
 from gpustack.matrix.toml_tables import Key, Table, find_lines, line_of, shown
+from gpustack.model import field, record
 from gpustack.model.policy import ALSO, PRESENT, Figures, Golden, Gpus, Ignored, InUse, Policy, Raised
 from gpustack.model.report import Purpose, Severity
 
@@ -36,7 +37,7 @@ BENCHES = ("bench-failed", "bench-low", "bench-unsteady", "bench-skipped")
 TO = (Severity.ERROR.value, Severity.WARNING.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Written:
     """A policy with its file, and the line of each of its keys: ("bench", "least", "hbm.*")."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from gpustack.model import record
 from gpustack.model.reading import made, whole
 
 if sys.version_info >= (3, 11):
@@ -90,7 +91,7 @@ def _spelt(pattern: str | Sequence[str]) -> str:
     return PART.sub(lambda match: PARTS[match[1]], "".join(pattern))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Form:
     """One row of the table; its head says what each key means."""
 

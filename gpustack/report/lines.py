@@ -6,13 +6,13 @@ A finding, or several equivalent ones, becomes such lines: the problem, the evid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Any, Concatenate, Protocol, TypeAlias, TypeVar
 
 from rich.console import Console
 from rich.text import Text
 
+from gpustack.model import field, record, replace
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.report.page import DEFAULT_WIDTH, PROGRAM, Page, clean
 from gpustack.report.summary import alike, few, heading, paragraphs, reasons
@@ -37,7 +37,7 @@ STYLES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Line:
     """One line before wrapping: ``lead`` precedes its first row, ``hang`` the others.
 

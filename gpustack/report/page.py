@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from hashlib import sha256
 from html import escape
 from pathlib import Path
+
+from gpustack.model import record
 
 COMMAND = re.compile(r"^\s*:(?=:)|#(?=#\[)")
 # Invisible characters that Python calls printable: the rest of Unicode's Default_Ignorable_Code_Point (fillers,
@@ -64,7 +65,7 @@ def _harmless(letter: str) -> str:
     return " " if letter.isspace() and letter not in BREAKS else letter.encode("unicode_escape").decode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Page:
     """The format of a text. Everything shown passes through ``show``; lines stay within 120 columns."""
 
