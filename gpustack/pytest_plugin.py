@@ -9,14 +9,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 import pytest
-
-from gpustack.model import record
 
 SECONDS = 30
 MARK = (
@@ -28,7 +27,7 @@ UNFIT = ("broken", "no-gpu", "unknown")
 MOST_NEAR = 3
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """What gpustack says of this machine: its report, or why there is none."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -17,11 +16,6 @@ from gpustack.matrix.subjects import toolkits as cuda_toolkits
 from gpustack.model.reading import made
 from gpustack.model.report import Tool
 from gpustack.model.rows import Architecture, ArchSpan, Flavour, Memory, PciRange
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -178,7 +172,7 @@ class Matrix:
             written = (self.folder / f"{name}.toml").read_bytes()
             quick = made_of(self.folder, name, written)
             if not quick.exists():
-                return tomllib.loads(written.decode("utf-8"))
+                return assets.toml(written.decode("utf-8"))
         return cast("Mapping[str, Any]", json.loads(quick.read_text("utf-8")))
 
     def _of_bundle(self, name: str) -> Path | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpustack import matrix as tables
+from gpustack.assets import toml
 from gpustack.collect import catalogue
 from gpustack.collect.catalogue import System
 from gpustack.diagnose import rule
@@ -27,11 +27,6 @@ from gpustack.model.facts import Facts, JsonValue
 from gpustack.model.reading import key, made
 from gpustack.model.report import Finding
 from gpustack.model.rows import Stated
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from gpustack.matrix.facts import Fact
@@ -159,7 +154,7 @@ def _decoded(file: Path) -> Mapping[str, Any]:
     if len(data) > MOST_BYTES:
         raise ValueError(f"{file.name}: more than 1 MB")
     try:
-        return tomllib.loads(data.decode())
+        return toml(data.decode())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file.name}: {error}") from error
 
