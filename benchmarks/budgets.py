@@ -86,8 +86,8 @@ def show(commands: list[Command], memory: float) -> bool:
     """Print the table and return whether every budget is met."""
     empty, start, judged, doctor, *torch = commands
     budgets = [
-        (f"{start.name} / {empty.name}", start.median / empty.median, 8.0),
-        (f"{judged.name} / {empty.name}", judged.median / empty.median, 25.0),
+        (f"{start.name} / {empty.name}", start.median / empty.median, 6.0),
+        (f"{judged.name} / {empty.name}", judged.median / empty.median, 18.0),
         ("peak memory of the doctor itself, MiB", memory, 100.0),
         *((f"{doctor.name} / {one.name}", doctor.median / one.median, 1 / 6) for one in torch),
     ]

@@ -16,7 +16,7 @@ ELSEWHERE = ("--from", "--container", "--list-checks", "--help", "-h")  # nothin
 
 def main() -> None:
     """Run the command line."""
-    gc.set_threshold(50_000, 20, 50)  # nearly all that is made is kept until the end,
+    gc.set_threshold(200_000, 20, 50)  # nearly all that is made is kept until the end,
     atexit.register(gc.freeze)  # where nobody has to walk over it once more
     try:
         isolation.settle()

@@ -1,7 +1,9 @@
 """Where our own files lie, in a checkout or in an installed wheel: the only room that knows the difference."""
 
 import os
+import sys
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = Path(__file__).resolve().parent
 _SHIPPED = _PACKAGE / "_shipped"
@@ -13,6 +15,15 @@ MICROBENCH = _ROOT / "microbench"
 MATRIX = _ROOT / "compat-matrix"
 EXAMPLES = _ROOT / "examples"
 SCHEMAS = _PACKAGE / "schemas"
+
+
+def toml(text: str) -> dict[str, Any]:
+    """Return what a TOML text says; raises ValueError."""
+    if sys.version_info >= (3, 11):
+        import tomllib  # noqa: PLC0415 - a wheel has its tables as JSON
+    else:
+        import tomli as tomllib  # noqa: PLC0415
+    return tomllib.loads(text)
 
 
 def data() -> Path:

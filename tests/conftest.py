@@ -105,9 +105,10 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection() -> Iterator[None]:
     """Collect tests without coverage, once everything that is to be counted has been imported.
 
-    The process that hands out the tests imports it too: workers begin to count after this file has imported much of it.
+    The process that hands out the tests does it for the workers: they begin to count after much of it was imported.
     """
-    counting.import_all()
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        counting.import_all()
     counting.pause()
     result = yield
     gc.collect()

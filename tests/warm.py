@@ -185,6 +185,8 @@ def main(kind: str, door: socket.socket) -> None:
     for name in PROBING if kind == "probes" else (*USED, *(MEASURING if kind == "bench" else ())):
         with suppress(ImportError):
             import_module(name)
+    if kind != "probes":
+        rehearse()
     gc.collect()
     gc.freeze()
     while True:
@@ -201,6 +203,19 @@ def main(kind: str, door: socket.socket) -> None:
         os.waitpid(between, 0)
         for fd in (wait, go, *fds):  # which lets the child begin
             os.close(fd)
+
+
+def rehearse() -> None:
+    """Judge a recorded machine: what a process makes once, and no table, is then there before it forks."""
+    from gpustack.diagnose.engine import judge  # noqa: PLC0415 - by the server alone, which then counts no line of it
+    from gpustack.imports import load_texts  # noqa: PLC0415
+    from gpustack.matrix import Matrix  # noqa: PLC0415
+    from gpustack.report import renderer  # noqa: PLC0415
+
+    example, matrix = Path(__file__).parents[1] / "examples/driver-too-old.json", Matrix()
+    report = judge(load_texts({example.name: example.read_bytes()}, matrix), matrix)
+    for form in ("text", "json"):
+        renderer(form)(report)
 
 
 def begin(door: socket.socket, wait: int, fds: Sequence[int]) -> NoReturn:

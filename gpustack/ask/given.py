@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import driver_packages
@@ -15,6 +14,7 @@ from gpustack.diagnose.machine.values import copies
 from gpustack.diagnose.requirements.fits import asked
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import amd_intel, drivers, gpus, toolkits
+from gpustack.model import record, replace
 from gpustack.model.facts import Component, Environment, Facts, Host, Instance, JsonValue, Layer, Status
 from gpustack.model.versions import ComputeCapability, DriverRelease
 
@@ -58,7 +58,7 @@ GPU_PARTS = GPUS | {"pci-display", "libcuda"}
 DRIVER_PARTS = frozenset({"nvml", "libcuda", "libnvidia-ml", "nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Given:
     """What was given about a machine, as typed; ``ways`` are words for how it is installed or run."""
 

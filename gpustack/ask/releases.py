@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import (
@@ -18,6 +17,7 @@ from gpustack.matrix.subjects import (
     training,
 )
 from gpustack.matrix.subjects.ranges import version_of
+from gpustack.model import record
 from gpustack.model.versions import ComputeCapability, CudaVersion
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Candidate:
     """A release to offer: its version, and the specifier that names it in a command."""
 

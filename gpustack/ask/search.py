@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.ask import commands
@@ -14,6 +13,7 @@ from gpustack.diagnose.machine.values import copies, text, told
 from gpustack.diagnose.requirements.serving import FORWARD
 from gpustack.matrix.subjects import frameworks, generated, gpus, toolkits, torch
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
+from gpustack.model import record, replace
 from gpustack.model.matrix_answer import Compatibility
 from gpustack.model.report import Kept
 from gpustack.model.versions import CudaVersion
@@ -30,7 +30,7 @@ UNSERVED = frozenset({("jax", "cuda11")})  # builds that no index serves under t
 MAKERS = {"amd-gpu": "rocm", "intel-gpu": "xpu"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Search:
     """The subject and the machine; ``at`` is the answer without changes, ``versions`` how many other releases to offer.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -14,6 +13,7 @@ from gpustack.ask.releases import candidates, release_named
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import amd_intel, drivers, frameworks, generated, gpus, serving, toolkits, torch
 from gpustack.matrix.subjects.ranges import VersionRange, numbers
+from gpustack.model import record, replace
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ JOINING = frozenset(
 LONGEST = 200  # characters; the longest useful one has 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Subject:
     """One thing that a question is about.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.ask import pairs as related
@@ -18,6 +17,7 @@ from gpustack.diagnose.requirements.python import FROM_SOURCE
 from gpustack.diagnose.requirements.versions import draw
 from gpustack.matrix.subjects import frameworks, generated, serving
 from gpustack.matrix.subjects.ranges import numbers, version_of
+from gpustack.model import record, replace
 from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
 
@@ -51,7 +51,7 @@ TECHNIQUE = "technique"
 BY_PIP = " There is no wheel for that: pip compiles it, which needs nvcc and much time."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Judged:
     """The result of judging a subject: its version and build, the verdict, reasons and contracts."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from gpustack.ask.subjects import COMPONENTS, LONGEST, is_gpu, parse
 from gpustack.diagnose.driver_packages import DISTRIBUTIONS
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import drivers, serving, torch
+from gpustack.model import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,7 +72,7 @@ LATER = {"cuda-toolkit": 1, "cudnn": 1, "nccl": 1, "nvidia-driver": 2, "gpu": 3}
 LAST = {"python": 4, "gcc": 4, "clang": 4, "linux-kernel": 4}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Asked:
     """What was meant: the subjects as written, and whether the question is about this machine.
 

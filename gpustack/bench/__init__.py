@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TypeAlias
@@ -19,7 +18,7 @@ from gpustack.bench.stress import stress
 from gpustack.collect.subprocesses import Door
 from gpustack.errors import InputError, UsageError
 from gpustack.matrix import Matrix
-from gpustack.model import writing
+from gpustack.model import record, replace, writing
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.difference import Change, Comparison, Outcome
 from gpustack.model.reading import made
@@ -115,7 +114,7 @@ Ranks: TypeAlias = "dict[int | None, int | None]"
 Place: TypeAlias = "tuple[str, tuple[int | None, ...]]"  # a benchmark, and its GPU or pair by rank
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Older:
     """An older report and its file."""
 

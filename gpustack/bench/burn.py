@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack.bench import suite
 from gpustack.bench.timing import Timer, Train, fitting
+from gpustack.model import record
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Argument, Card, Memory
@@ -117,7 +118,7 @@ class Duplex:
         return {"h2d_gb_s": round(inward, 2), "d2h_gb_s": round(outward, 2)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ring:
     """Consecutive memory for many results, the function that makes each, and the expected result."""
 

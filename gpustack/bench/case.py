@@ -10,6 +10,7 @@ from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from gpustack.model import record
 from gpustack.model.bench import TIMES, Advice, Device, Mark, Result, Telemetry
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Reason:
     advice: Advice | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Case:
     """Everything that the rating of one figure rests on."""
 
@@ -133,7 +134,7 @@ AGREE = 0.01  # of the median: runs further apart are not steady
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Spread:
     """Statistics of samples. ``interval`` contains the true median with 95 % confidence; ``drift`` is relative.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from gpustack.model import record
 
 if TYPE_CHECKING:
     from gpustack.model.bench import Device, Link
@@ -49,7 +50,7 @@ EVERY = "p2p.every"
 LARGE = 1 << 30  # bytes: below that a sum's startup dominates, and a share of the limit is meaningless
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ceiling:
     """A limit in the figure's unit: at the card's best, at the clock or link held meanwhile, and its source.
 
@@ -154,7 +155,7 @@ def compute(device: Device, rates: Mapping[str, float], dtype: str, held_mhz: fl
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class End:
     """One GPU's links: how many, how many are up, MB/s of one, and how many go directly to each other GPU."""
 

@@ -23,7 +23,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
@@ -32,6 +31,7 @@ from gpustack.bench.burn import burn
 from gpustack.bench.lab import Job, Lab, SkipError
 from gpustack.bench.numa import near, payload
 from gpustack.bench.timing import SLOTS, Plan, Samples, Timer, Wishes, beside, fitting, follow, gather, sample, settle
+from gpustack.model import record, replace
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card
@@ -72,7 +72,7 @@ class Outlet:
             self._part = part
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Desk:
     """One GPU with everything needed to measure it."""
 

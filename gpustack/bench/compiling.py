@@ -23,7 +23,7 @@ from pathlib import Path
 
 from gpustack import assets
 from gpustack.errors import BrokenError, NothingSeenError, OutputError
-from gpustack.model import writing
+from gpustack.model import record, writing
 
 WHEELS = ("nvidia/cu14/lib", "nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib")
 TOOLKITS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
@@ -111,7 +111,7 @@ def _files(folder: Path) -> list[Path]:
         return []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Code:
     """The code of one kernel file: machine code or PTX, and how it was compiled."""
 

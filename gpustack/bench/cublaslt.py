@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+from gpustack.model import record
+
 # cudaDataType, cublasComputeType_t, cublasLtMatmulDescAttributes_t and cublasLtMatmulMatrixScale_t.
 _R32F, _R64F, _R16F, _R8I, _R32I, _R16BF, _E4M3, _E2M1 = 0, 1, 2, 3, 10, 14, 28, 33
 _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_32I, _COMPUTE_TF32 = 68, 70, 72, 77
@@ -33,7 +35,7 @@ _PREFERENCE_WORKSPACE = 1
 _Value: TypeAlias = ctypes.c_int8 | ctypes.c_int32 | ctypes.c_void_p
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Kind:
     """The types of a product: of A and B, of D, of the sums and of alpha; and how A and B are scaled."""
 
@@ -80,7 +82,7 @@ class CublasLtError(Exception):
     """The library returned an error, or could not be loaded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Order:
     """D = A transposed x B, all stored column by column: A is k x m, B is k x n, D is m x n; and its workspace.
 
@@ -99,7 +101,7 @@ class Order:
     batch: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Way:
     """The library's description of an algorithm: its tile, how often it splits k, and whether it uses tensor cores."""
 
@@ -108,7 +110,7 @@ class Way:
     tensor_cores: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Product:
     """One way of the library to compute a product: its rank by expected speed, and how to enqueue it.
 

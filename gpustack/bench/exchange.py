@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.bench.routes import Site, follow, move
 from gpustack.bench.timing import Timer, Train, fitting, pilot
+from gpustack.model import record
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card, Memory
@@ -25,7 +25,7 @@ GATHERING_BESIDE = 7  # samples of the sizes beside the largest
 Work: TypeAlias = "Callable[[int, Sequence[tuple[int, int, int]]], None]"  # of a Ring: numbers, and everybody's way
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Pair:
     """The GPU to measure and another one; ``refused`` is why one of them cannot access the other's memory."""
 
@@ -125,7 +125,7 @@ class Crossing:
         return there, back
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gathering:
     """Several GPUs joined by NCCL, the one to measure first."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from gpustack.bench import calls
@@ -13,6 +12,7 @@ from gpustack.bench.burn import Duplex
 from gpustack.bench.cublaslt import CublasLt, CublasLtError, Order, Product
 from gpustack.bench.numa import Pageable, held, processor
 from gpustack.bench.setting import Several, found_here
+from gpustack.model import field, record
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -47,7 +47,7 @@ class SkipError(Exception):
         self.remedy = remedy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Job:
     """One way to do the work: ``run`` enqueues it once, moving or computing ``amount``.
 
@@ -67,7 +67,7 @@ class Job:
     sampler: Sampler | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Load:
     """A job for a sustained load: its data, its result's address and size in bytes, and the same work elsewhere."""
 

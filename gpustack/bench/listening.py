@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from gpustack.collect import isolation
 from gpustack.collect.subprocesses import Door, death, ended, last_line, state
 from gpustack.errors import NothingSeenError
+from gpustack.model import record
 
 if TYPE_CHECKING:
     import subprocess
@@ -40,7 +41,7 @@ KINDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Line:
     """One message of the child; ``died`` is our own word for ending before it was done."""
 

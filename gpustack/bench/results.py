@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpustack.bench import ceilings, readings, suite
@@ -11,6 +10,7 @@ from gpustack.bench.case import Case, spread
 from gpustack.bench.reasons import explain, judge
 from gpustack.collect.probe_results import plain
 from gpustack.errors import NothingSeenError, UsageError
+from gpustack.model import record, replace
 from gpustack.model.bench import Device, Mark, Result, Telemetry
 from gpustack.model.command import reread
 from gpustack.model.versions import ComputeCapability
@@ -25,7 +25,7 @@ PARTS = {"µs": 1e6, "ns": 1e9}  # seconds: the figure is the time of one operat
 MALFORMED = (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError, IndexError)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Opened:
     """What the child reported about the GPU it opened."""
 

@@ -8,7 +8,6 @@ from the row's, and the probe is believed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpustack import assets
 from gpustack.errors import BrokenError, UsageError
+from gpustack.model import record, replace
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -31,7 +31,7 @@ SLOWER, FASTER = 0.75, 1.25  # of the rate in the row: parts are cut by half or 
 ALL = {"wgmma"}  # instructions that reach the full rate: measured on an H200, 2026-11-21, 4078 of 4096 (bf16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bench:
     """One benchmark as its file declares it. ``limit`` names its ceiling: pcie.h2d, hbm, compute.bf16 ...
 
@@ -132,7 +132,7 @@ def _family(name: str) -> list[Bench]:
         raise BrokenError(f"the shipped benchmark {name}.py is damaged: {error}") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Part:
     """The rate of the part at hand, and its source in words; ``doubt`` says where it differs from the row."""
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpustack.bench.case import DRIFT, FINE, LEAST, drift, quantile, settled
+from gpustack.model import record
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card, Memory
@@ -36,7 +37,7 @@ LEAST_TRAINS = 2
 EDGE = 0.15  # share of the time in which all work at once: at the edges not all may
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Plan:
     """How to sample: seconds of a train, rest after each, maximum warm-up, and all samples; and their number."""
 
@@ -217,7 +218,7 @@ def _alike(taken: list[float]) -> bool:
     return len(taken) == LAST and max(taken) - min(taken) <= ALIKE * min(taken)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wishes:
     """What is measured besides the burst: this many sustained seconds (0: none), and the burst with zeros."""
 

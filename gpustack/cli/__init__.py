@@ -117,14 +117,20 @@ def main() -> NoReturn:
 
 
 def _narrowed(arguments: Sequence[str]) -> typer.Typer:
-    """Return the command line with only the named command, so that other commands' options are not built."""
+    """Return the command line with the options of the named command alone: to build all takes as long as a start."""
     name = arguments[0] if arguments else ""
     command = [one for one in app.registered_commands if one.callback and one.callback.__name__ == name]
     group = [one for one in app.registered_groups if one.typer_instance and one.typer_instance.info.name == name]
-    if not command and not group:
+    if len(arguments) != 1 and not command and not group:  # options before the command
         return app
     one = copy(app)
     one.registered_commands, one.registered_groups = command, group
+    if not command and not group:  # the list of commands, or an unknown one: names are enough
+        listed = [(each.callback.__name__, each.callback.__doc__) for each in app.registered_commands if each.callback]
+        groups = [each.typer_instance.info for each in app.registered_groups if each.typer_instance]
+        for name, says in (*listed, *((str(each.name), each.help) for each in groups)):
+            one.command(name, help=says)(lambda: None)
+        helped(one)
     return one
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -104,6 +103,8 @@ def _lines(name: str, held: tuple[JsonValue, ...]) -> Iterator[str]:
 
 
 def _packed(files: Mapping[str, str]) -> bytes:
+    import zipfile
+
     packed = BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name, text in files.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +15,7 @@ from gpustack.cli.options import Formats, Output
 from gpustack.cli.results import INTERRUPTED, How, counts, deliver, places, rendered, shown, write
 from gpustack.cli.terminal import benchmarks
 from gpustack.errors import InputError, UsageError
-from gpustack.model import writing
+from gpustack.model import record, replace, writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +27,7 @@ PERCENT = 100
 NOTHING = 3  # nothing was loaded or measured, so nothing is known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wanted:
     """What to do with a report; all of it is checked before the lengthy measurement."""
 

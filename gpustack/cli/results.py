@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,7 +13,7 @@ from gpustack.cli.options import Format, Shape, Threshold, writable
 from gpustack.cli.terminal import DASH, ORDER
 from gpustack.collect import isolation
 from gpustack.errors import OutputError, UsageError
-from gpustack.model import writing
+from gpustack.model import record, replace, writing
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def write(text: str, output: Path | None) -> None:
         raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Place:
     """One result: its format, and the file it goes to, or None for standard output."""
 
@@ -95,7 +94,7 @@ class Place:
     output: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class How:
     """How results are written, whatever their format; with ``redacted`` None the format decides."""
 

@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from typer.core import TyperCommand, TyperGroup
 
+from gpustack.assets import toml
 from gpustack.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     import typer
@@ -31,7 +27,7 @@ SENTENCE = ". "
 
 def examples(name: str, program: str = PROGRAM) -> list[str]:
     """Return examples of the command with this name, such as "matrix why"."""
-    table = tomllib.loads(Path(__file__).with_name("examples.toml").read_text("utf-8"))
+    table = toml(Path(__file__).with_name("examples.toml").read_text("utf-8"))
     return [f"{program} {one}" for one in table.get(name, ())]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from gpustack import assets
 from gpustack.errors import BrokenError
+from gpustack.model import field, record, replace
 from gpustack.model.facts import Component, Environment, Host, JsonValue, Layer
 
 PATIENCE = 0.5
@@ -43,7 +43,7 @@ def _text(value: JsonValue) -> str | None:
     return value if isinstance(value, str) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class System:
     """One row: a system of the stack, its probe, and how it is run. ``data`` is the row as the probe receives it."""
 
@@ -96,7 +96,7 @@ def system(row: Mapping[str, Any]) -> System:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Task:
     """The systems to probe in one Python: ``argv`` starts it, ``environment`` is its path (None: gpustack's own).
 
@@ -113,7 +113,7 @@ class Task:
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Reply:
     """The reply for one system: the probe's own answer, or how it failed to give one (``failure``)."""
 

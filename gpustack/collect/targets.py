@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpustack import assets
@@ -18,6 +17,7 @@ from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door, ended
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
+from gpustack.model import field, record, replace
 from gpustack.model.facts import Component, Environment, Instance, Unseen
 
 MOST = 64
@@ -56,7 +56,7 @@ MOST_PATH = 4096
 SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")  # NVIDIA_API_KEY is not a setting of the stack
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Surroundings:
     """What was discovered: environments, unreadable places, and the Jupyter kernels of each Python."""
 

@@ -10,7 +10,6 @@ import os
 import re
 import selectors
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from gpustack.collect import isolation
 from gpustack.collect.subprocesses import Door, ended
 from gpustack.errors import NothingSeenError, OutputError, UsageError
 from gpustack.matrix.subjects.ranges import specifiers
-from gpustack.model import writing
+from gpustack.model import field, record, writing
 from gpustack.model.matrix_answer import MatrixUpdate, RowChange
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ CUDA = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Part:
     """One part of a table: the distribution it is derived from, its rows' key, and which field is CUDA's version."""
 
@@ -193,7 +192,7 @@ QUIET = ("--disable-pip-version-check", "--no-input", "--no-color")
 LISTED = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Metadata:
     """The metadata of one release's wheel: its file, the Pythons it supports and its requirements."""
 
@@ -202,7 +201,7 @@ class Metadata:
     requires: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Index:
     """The index; all queries together end at ``deadline`` (on the door's clock); nothing is installed or kept."""
 

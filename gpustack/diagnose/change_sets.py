@@ -6,7 +6,6 @@ torch, its build, torchvision and torchaudio, and each server or extension that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.frameworks import platform
@@ -15,6 +14,7 @@ from gpustack.diagnose.machine.values import copies, table, version
 from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.matrix.subjects import generated, serving, torch, training
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, minor, numbers
+from gpustack.model import record
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ COMPONENTS = {"flash-attn": "flash-attention"}
 WORKS = {Kept.OK: 0, Kept.UNKNOWN: 1, Kept.LIMITED: 2}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bound:
     """One release of something that is bound to torch: the torch and the Python that it goes with."""
 
@@ -43,7 +43,7 @@ class Bound:
     python: VersionRange = ANY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ChangeSet:
     """Releases to install in one command: ``pins`` has torch first; ``moves`` those of them that are others than now.
 
@@ -63,7 +63,7 @@ class ChangeSet:
         return self.pins[TORCH]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Place:
     """One Python as a change set sees it: its version and the packages in it that are bound to torch."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gpustack import __version__
@@ -18,6 +17,7 @@ from gpustack.diagnose.machine.values import flag
 from gpustack.diagnose.requirements import versions
 from gpustack.diagnose.requirements.versions import IN_WORDS, draw, in_words
 from gpustack.diagnose.rule import Rule, asked
+from gpustack.model import record, replace
 from gpustack.model.facts import AT_WORK, OTHER_CHECKS, Facts, Layer, Status, Unseen
 from gpustack.model.report import Confidence, EnvironmentVerdict, Health, Kept, Purpose, Report, Severity, Tool, Verdict
 
@@ -97,7 +97,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Judging:
     """What is the same for every view of one machine: its broken requirements, the purpose, and which rules failed."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from inspect import cleandoc
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from gpustack.diagnose import environments
 from gpustack.diagnose.requirements.records import by_id, texts
 from gpustack.diagnose.rules import FAMILIES
+from gpustack.model import record
 from gpustack.model.report import Because, Confidence, Finding, Fix, Row, Severity
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Predicate: TypeAlias = Callable[[Facts, Matrix], Iterable[Finding]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Rule:
     """What a finding is by default, and the predicate that yields it.
 

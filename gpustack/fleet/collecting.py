@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpustack.fleet import nodes
-from gpustack.model import writing
+from gpustack.model import record, writing
 from gpustack.model.reading import frozen
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ START = re.compile(r"^\{", re.MULTILINE)
 DECODER = json.JSONDecoder()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Plan:
     """How nodes are asked: ``program`` is gpustack as nodes call it, ``seconds`` the time limit of one attempt.
 

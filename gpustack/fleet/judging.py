@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpustack import plugins
 from gpustack.fleet import drift, launching, looking, nodes
 from gpustack.matrix import Matrix
+from gpustack.model import record
 from gpustack.model.fleet import Changed, Drift, FleetDifference, FleetReport, Missing, NodeClass, Turned
 from gpustack.model.report import Health
 
@@ -52,7 +53,7 @@ class Gathered:
         self.seen[one.name] = replace(one, layout=layout, parts={}, figures=(), complaints=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Whole:
     """A fleet's report and the data behind it."""
 

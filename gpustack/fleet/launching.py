@@ -9,13 +9,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.fleet import nodes
 from gpustack.matrix.subjects import rows_of
+from gpustack.model import record, replace
 
 MOST_BYTES = 32_000_000  # of one answer
 LAST, LAST_WORDS = 100, 200  # letters of a failed command's output
@@ -26,7 +26,7 @@ FIRST_BRACE, WORDS = b"{", "{words}"
 Reach = Callable[[str, tuple[str, ...], float], tuple[bytes, str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Engine:
     """A launcher that a site runs already: ``command`` runs a program on {node}, ``nodes`` prints the names of all.
 

@@ -16,12 +16,12 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 from gpustack.errors import InputError, OutputError, UsageError
+from gpustack.model import record
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 FILE = re.compile(r"(?P<node>.+?)(?:\.bench(?:\.(?P<take>\d+))?)?\.json(?:\.gz)?")
@@ -31,7 +31,7 @@ MOST_RANGE = 100_000  # names that one range may expand to
 RANGE = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Node:
     """One node's files: its snapshot and the reports of its benches, the first one first."""
 

@@ -18,6 +18,7 @@ from gpustack.diagnose import rule
 from gpustack.diagnose.requirements.states import UPTIME
 from gpustack.matrix.facts import Node, Schema
 from gpustack.matrix.subjects import health
+from gpustack.model import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -95,7 +96,7 @@ class Part:
         return cls(judged, stable, blake2b(str(stable).encode(), digest_size=8).digest(), timed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Outline:
     """A digest of a machine's judged facts, and its parts by place: ``component[copy]/``."""
 

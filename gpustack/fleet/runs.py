@@ -9,11 +9,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpustack.errors import InputError, OutputError
+from gpustack.model import record
 from gpustack.model.fleet import FleetReport, Recurrence
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ HELD_BACK = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gate:
     """Whether a node may take work: why not, or an empty text; ``known``: it is in the store."""
 

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from io import BytesIO
@@ -21,6 +20,7 @@ from gpustack.imports import load
 from gpustack.imports.deadline import judged as in_time
 from gpustack.imports.deadline import to_read
 from gpustack.matrix import Matrix
+from gpustack.model import record, replace
 from gpustack.model.report import Purpose, Report
 from gpustack.policy import Written, find
 from gpustack.policy import load as load_policy
@@ -40,7 +40,7 @@ GOLDEN_SECONDS = 60.0  # to read a recorded machine
 TOLERANCE = 0.03
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Asked:
     """What the check examines, and with what.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -17,11 +16,6 @@ from gpustack.matrix.subjects import toolkits as cuda_toolkits
 from gpustack.model.reading import made
 from gpustack.model.report import Tool
 from gpustack.model.rows import Architecture, ArchSpan, Flavour, Memory, PciRange
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,16 +31,14 @@ ADDED: dict[tuple[str, str], Mapping[str, Any] | list[Any]] = {}  # by table and
 SHARED = ("source", "checked")  # what a generated file states once for all its rows
 
 
-def _rows(name: str, part: str, kind: Callable[[], type[Kind]]) -> cached_property[tuple[Kind, ...]]:
-    """Return a property that reads one part of a file; the type is looked up late, since its module loads late."""
-    return cached_property(lambda matrix: matrix.rows(name, part, kind()))
+def _rows(name: str, part: str, kind: type[Kind]) -> cached_property[tuple[Kind, ...]]:
+    """Return the property that is one part of a file."""
+    return cached_property(lambda matrix: matrix.rows(name, part, kind))
 
 
-def _by(
-    name: str, part: str, kind: Callable[[], type[Kind]], key: Callable[[Kind], Name]
-) -> cached_property[Mapping[Name, Kind]]:
+def _by(name: str, part: str, kind: type[Kind], key: Callable[[Kind], Name]) -> cached_property[Mapping[Name, Kind]]:
     """Return the property that is one part of a file, each row by its key."""
-    return cached_property(lambda matrix: {key(one): one for one in matrix.rows(name, part, kind())})
+    return cached_property(lambda matrix: {key(one): one for one in matrix.rows(name, part, kind)})
 
 
 @dataclass(frozen=True)
@@ -110,24 +102,24 @@ class Matrix:
         """Return the kind of memory of a product by its name, or None if the matrix does not know it."""
         return next((kind for words, kind in self._memories if words.search(product)), None)
 
-    toolkits = _rows("cuda_driver", "toolkits", lambda: cuda_toolkits.Toolkit)  # of CUDA, every release, oldest first
-    compats = _rows("cuda_driver", "compat", lambda: cuda_toolkits.CompatPackage)
-    flavours = _rows("driver_branches", "flavours", lambda: Flavour)  # of the kernel module, by architectures
-    pci_ranges = _rows(f"{MEASURED}/pci", "ranges", lambda: PciRange)  # the architectures of PCI device numbers
-    torch_builds = _rows("torch", "builds", lambda: torch.Code)  # PyTorch's own for Linux x86-64, oldest first
-    onnxruntime = _rows("wheels", "onnxruntime", lambda: frameworks.WheelSpan)  # onnxruntime-gpu by CUDA, oldest first
-    jax_extras = _rows("wheels", "jax", lambda: frameworks.WheelSpan)  # of JAX, that install CUDA, newest first
-    bad_pairs = _rows("cuda_python", "pairs", lambda: training.BadPair)  # of cuda-core and cuda-bindings
-    bindings_floors = _rows("cuda_python", "floors", lambda: training.BindingsFloor)  # the most severe first
+    toolkits = _rows("cuda_driver", "toolkits", cuda_toolkits.Toolkit)  # of CUDA, every release, oldest first
+    compats = _rows("cuda_driver", "compat", cuda_toolkits.CompatPackage)
+    flavours = _rows("driver_branches", "flavours", Flavour)  # of the kernel module, by architectures
+    pci_ranges = _rows(f"{MEASURED}/pci", "ranges", PciRange)  # the architectures of PCI device numbers
+    torch_builds = _rows("torch", "builds", torch.Code)  # PyTorch's own for Linux x86-64, oldest first
+    onnxruntime = _rows("wheels", "onnxruntime", frameworks.WheelSpan)  # onnxruntime-gpu by CUDA, oldest first
+    jax_extras = _rows("wheels", "jax", frameworks.WheelSpan)  # of JAX, that install CUDA, newest first
+    bad_pairs = _rows("cuda_python", "pairs", training.BadPair)  # of cuda-core and cuda-bindings
+    bindings_floors = _rows("cuda_python", "floors", training.BindingsFloor)  # the most severe first
 
-    families = _by("cuda_driver", "families", lambda: cuda_toolkits.Floor, lambda one: one.major)  # from CUDA 11 on
-    branches = _by("driver_branches", "branches", lambda: drivers.Branch, lambda one: one.number)
-    spans = _by("driver_branches", "ends", lambda: ArchSpan, lambda one: one.arch)  # by the first word of its name
-    systems = _by("stack", "systems", lambda: terms.System, lambda one: one.id)  # bottom layer first
-    xids = _by("xid", "xids", lambda: codes.Code, lambda one: one.number)  # those that rules mention
-    nvml_codes = _by("codes", "nvml", lambda: codes.Code, lambda one: one.number)
-    cuda_codes = _by("codes", "cuda", lambda: codes.Code, lambda one: one.number)  # of driver and runtime alike
-    torch_releases = _by("torch", "releases", lambda: torch.Minor, lambda one: one.torch)  # by its minor (2.11)
+    families = _by("cuda_driver", "families", cuda_toolkits.Floor, lambda one: one.major)  # from CUDA 11 on
+    branches = _by("driver_branches", "branches", drivers.Branch, lambda one: one.number)
+    spans = _by("driver_branches", "ends", ArchSpan, lambda one: one.arch)  # by the first word of its name
+    systems = _by("stack", "systems", terms.System, lambda one: one.id)  # bottom layer first
+    xids = _by("xid", "xids", codes.Code, lambda one: one.number)  # those that rules mention
+    nvml_codes = _by("codes", "nvml", codes.Code, lambda one: one.number)
+    cuda_codes = _by("codes", "cuda", codes.Code, lambda one: one.number)  # of driver and runtime alike
+    torch_releases = _by("torch", "releases", torch.Minor, lambda one: one.torch)  # by its minor (2.11)
 
     @cached_property
     def natives(self) -> Mapping[CudaVersion, cuda_toolkits.Toolkit]:
@@ -178,7 +170,7 @@ class Matrix:
             written = (self.folder / f"{name}.toml").read_bytes()
             quick = made_of(self.folder, name, written)
             if not quick.exists():
-                return tomllib.loads(written.decode("utf-8"))
+                return assets.toml(written.decode("utf-8"))
         return cast("Mapping[str, Any]", json.loads(quick.read_text("utf-8")))
 
     def _of_bundle(self, name: str) -> Path | None:

@@ -14,6 +14,8 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING
 
+from gpustack.model import record
+
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import JsonValue
@@ -57,7 +59,7 @@ class Kind(str, Enum):
         return value if self.holds(value) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Fact:
     """One fact of a component. ``informational``: no requirement and no rule reads it."""
 

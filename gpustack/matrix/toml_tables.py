@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from gpustack.assets import toml
 from gpustack.errors import InputError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from gpustack.model import record
 
 Made = TypeVar("Made")
 BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -26,7 +21,7 @@ END = re.compile(r"\]|\}|\"\"\"|'''")  # a statement of several lines ends on a 
 Key = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Table:
     """The values, where they are in the file (``at``), and the lines of its keys in which file."""
 
@@ -190,7 +185,7 @@ def _statements(text: str) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
 
 def _parsed(statement: str) -> Mapping[str, Any] | None:
     try:
-        return tomllib.loads(statement)
+        return toml(statement)
     except (ValueError, RecursionError):
         return None
 

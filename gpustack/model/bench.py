@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gpustack.model import record
 from gpustack.model.command import Command
 from gpustack.model.difference import Comparison
 from gpustack.model.facts import JsonValue
@@ -24,7 +25,7 @@ class Mark(str, Enum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Device:
     """One GPU as CUDA reports it, with its ``index``; None: not reported. Clocks are the highest that it allows."""
 
@@ -43,7 +44,7 @@ class Device:
     l2_mib: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Span:
     """The minimum, median and maximum of a reading over a window."""
 
@@ -52,7 +53,7 @@ class Span:
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Clocks:
     """Clocks in MHz. ``held`` was counted on the GPU itself during the timed window; the others were read from NVML."""
 
@@ -63,7 +64,7 @@ class Clocks:
     max_memory: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Power:
     """Power in watts, and the limit in force beside the card's default limit."""
 
@@ -72,7 +73,7 @@ class Power:
     default_limit: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Temperature:
     """Temperatures in degrees Celsius, and the one at which the card slows down."""
 
@@ -81,7 +82,7 @@ class Temperature:
     slowdown: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Throttle:
     """Why the clock was held back during the window: NVML's mask (all readings ORed together) and its names."""
 
@@ -89,7 +90,7 @@ class Throttle:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Hop:
     """One end of a PCIe link, the GPU's or that of a bridge above it: speed and width under load, and its maximum."""
 
@@ -100,7 +101,7 @@ class Hop:
     max_width: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Link:
     """The PCIe link under load, its maximum, and the replays counted during the window.
 
@@ -116,7 +117,7 @@ class Link:
     hops: tuple[Hop, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NvLink:
     """The links to other GPUs: how many exist and are up, and the errors and replays counted during the window."""
 
@@ -125,7 +126,7 @@ class NvLink:
     errors: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ecc:
     """Memory errors counted during the window; None if the card does not count them."""
 
@@ -133,7 +134,7 @@ class Ecc:
     uncorrected: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Telemetry:
     """What the card did during the window, in this many ``readings``; ``unavailable`` says why there are none.
 
@@ -159,7 +160,7 @@ class Telemetry:
     unavailable: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Sustained:
     """The figure of the same work without pauses: the median of the second half of ``seconds``.
 
@@ -178,7 +179,7 @@ class Sustained:
     why: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Zeros:
     """The same burst on zeros. ``sensitivity`` is how much faster that was: 0.13 is 13 %.
 
@@ -192,7 +193,7 @@ class Zeros:
     telemetry: Telemetry | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Stress:
     """What a load over most of the memory revealed: how many products were compared, and how many bits were wrong.
 
@@ -223,7 +224,7 @@ class Advice:
     commands: tuple[Command, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Result:
     """One figure of one GPU. ``value`` is the median of ``samples``; all are in ``unit``, like the ceilings.
 
@@ -282,7 +283,7 @@ class Result:
         return f" from GPU {self.gpus[0]} to GPU {self.gpus[1]}" if self.gpus else f" on GPU {self.device}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BenchReport:
     """Everything that one run measured. ``interrupted`` is "Ctrl-C" if the user ended it early."""
 

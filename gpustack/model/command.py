@@ -80,7 +80,7 @@ class Kind:
 
     blank: str
     means: str
-    form: re.Pattern[str]
+    form: str
 
     def __call__(self, value: object) -> Word:
         """Return the value as a word, or the blank if it is missing or does not match the form."""
@@ -88,7 +88,7 @@ class Kind:
 
     def holds(self, value: object) -> bool:
         """Return whether the value matches the form of this kind."""
-        return value is not None and self.form.fullmatch(str(value)) is not None
+        return value is not None and re.fullmatch(self.form, str(value), re.ASCII) is not None
 
 
 def requirement(name: object, clauses: object = "") -> Word:
@@ -119,10 +119,6 @@ def blanks(commands: Sequence[Command]) -> Iterator[str]:
     yield from dict.fromkeys(f"{one.blank} is {one.means}" for one in KINDS if one.means and one.blank in words)
 
 
-def _kind(blank: str, means: str, form: str) -> Kind:
-    return Kind(blank, means, re.compile(form, re.ASCII))
-
-
 _PCI = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 _GPU = rf"\d{{1,3}}|{_PCI}|(?:GPU|MIG)-[0-9a-fA-F-]{{1,40}}(?:/\d{{1,3}}){{0,2}}"
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?"
@@ -133,29 +129,29 @@ _WITH_EXTRAS = re.compile(rf"{_NAME}(?:\[[a-z0-9-]{{1,30}}(?:,[a-z0-9-]{{1,30}})
 _CLAUSE = r"(?:===?|~=|!=|[<>]=?)[0-9][0-9A-Za-z.!+_-]{0,60}|==\d{1,4}(?:\.\d{1,5}){0,3}\.\*"
 _CLAUSES = re.compile(rf"(?:(?:{_CLAUSE})(?:,(?:{_CLAUSE})){{0,5}})?", re.ASCII)
 
-PYTHON = _kind("python", "", _PATH)
-PATH = _kind("FILE", "the path of the file or folder", _PATH)
-DISTRIBUTION = _kind("PACKAGE", "the name of the package", _NAME)
-VERSION = _kind("VERSION", "the version", rf"(?=[\w.!+-]{{1,60}}\Z)(?xi:{VERSION_PATTERN})|{_SERIES}")
-BUILD_TAG = _kind("BUILD", "the build, such as cu128", r"cpu|xpu|cu(?:da)?\d{1,3}|rocm\d{1,2}(?:\.\d{1,2}){0,2}")
-BRANCH = _kind("BRANCH", "the branch of the driver, such as 580", r"\d{3}")
-ADDRESS = _kind("ADDRESS", "the address of the index", r"https://[\w.-]{1,100}(?:/[\w.+-]{1,100}){0,9}/?")
-PCI = _kind("PCI_ADDRESS", "the PCI address of the GPU", _PCI)
-GPU = _kind("INDEX", "the index of the GPU in nvidia-smi -L", rf"(?:{_GPU})(?:,(?:{_GPU})){{0,63}}")
-NUMBER = _kind("NUMBER", "the number", r"\d{1,20}")
-DOTTED = _kind("VERSION", "the version", r"\d{1,4}(?:[.-]\d{1,4}){0,3}")
-GCC = _kind("GCC", "the major release of gcc that built the kernel", r"\d{1,2}")
-PID = _kind("PID", "the process ID", r"\d{1,10}")
-UNIT = _kind("UNIT", "the systemd unit", r"[A-Za-z0-9][\w:.@-]{0,200}\.(?:service|scope|slice|socket|mount|timer)")
-CONTAINER = _kind("CONTAINER", "the name of the container", r"[A-Za-z0-9][\w.-]{0,127}")
-KERNEL = _kind("$(uname -r)", "", r"[0-9][\w.+~-]{0,80}")
-MODULE = _kind("MODULE", "the name of the module", r"[A-Za-z_]\w{0,60}(?:\.\w{1,60}){0,4}")
-LIBRARY = _kind("LIBRARY", "the file name of the library", r"lib[\w+.-]{1,80}")
-SYMBOL = _kind("VERSION", "the version", r"(?:GLIBC|GLIBCXX|CXXABI)_\d{1,2}(?:\.\d{1,3}){1,3}")
-ARCH = _kind("ARCH", "the compute capability, such as 9.0", r"\d{1,2}\.\d[af]?")
-GFX = _kind("GFX", "the architecture, such as gfx1030", r"gfx[0-9a-f]{3,4}")
-VARIABLE = _kind("VARIABLE", "the name of the variable", r"[A-Z_][A-Z0-9_]{0,60}")
-NAME = _kind("NAME", "the name", _NAME)
+PYTHON = Kind("python", "", _PATH)
+PATH = Kind("FILE", "the path of the file or folder", _PATH)
+DISTRIBUTION = Kind("PACKAGE", "the name of the package", _NAME)
+VERSION = Kind("VERSION", "the version", rf"(?=[\w.!+-]{{1,60}}\Z)(?xi:{VERSION_PATTERN})|{_SERIES}")
+BUILD_TAG = Kind("BUILD", "the build, such as cu128", r"cpu|xpu|cu(?:da)?\d{1,3}|rocm\d{1,2}(?:\.\d{1,2}){0,2}")
+BRANCH = Kind("BRANCH", "the branch of the driver, such as 580", r"\d{3}")
+ADDRESS = Kind("ADDRESS", "the address of the index", r"https://[\w.-]{1,100}(?:/[\w.+-]{1,100}){0,9}/?")
+PCI = Kind("PCI_ADDRESS", "the PCI address of the GPU", _PCI)
+GPU = Kind("INDEX", "the index of the GPU in nvidia-smi -L", rf"(?:{_GPU})(?:,(?:{_GPU})){{0,63}}")
+NUMBER = Kind("NUMBER", "the number", r"\d{1,20}")
+DOTTED = Kind("VERSION", "the version", r"\d{1,4}(?:[.-]\d{1,4}){0,3}")
+GCC = Kind("GCC", "the major release of gcc that built the kernel", r"\d{1,2}")
+PID = Kind("PID", "the process ID", r"\d{1,10}")
+UNIT = Kind("UNIT", "the systemd unit", r"[A-Za-z0-9][\w:.@-]{0,200}\.(?:service|scope|slice|socket|mount|timer)")
+CONTAINER = Kind("CONTAINER", "the name of the container", r"[A-Za-z0-9][\w.-]{0,127}")
+KERNEL = Kind("$(uname -r)", "", r"[0-9][\w.+~-]{0,80}")
+MODULE = Kind("MODULE", "the name of the module", r"[A-Za-z_]\w{0,60}(?:\.\w{1,60}){0,4}")
+LIBRARY = Kind("LIBRARY", "the file name of the library", r"lib[\w+.-]{1,80}")
+SYMBOL = Kind("VERSION", "the version", r"(?:GLIBC|GLIBCXX|CXXABI)_\d{1,2}(?:\.\d{1,3}){1,3}")
+ARCH = Kind("ARCH", "the compute capability, such as 9.0", r"\d{1,2}\.\d[af]?")
+GFX = Kind("GFX", "the architecture, such as gfx1030", r"gfx[0-9a-f]{3,4}")
+VARIABLE = Kind("VARIABLE", "the name of the variable", r"[A-Z_][A-Z0-9_]{0,60}")
+NAME = Kind("NAME", "the name", _NAME)
 REBOOT = Command("sudo reboot")
 ANY, HERE, SOME_PYTHON = Word("*"), Word("here"), PYTHON(None)
 KINDS = tuple(one for one in list(globals().values()) if isinstance(one, Kind))

@@ -5,9 +5,9 @@ A trace compares the result with a reference, eager with graph, serial with over
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from gpustack.model import record
 from gpustack.model.facts import Layer
 from gpustack.model.report import Health, Severity, Tool
 
@@ -20,7 +20,7 @@ class Turn(str, Enum):
     CHANGED = "changed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Side:
     """One of the two sides: where it was read, when it was recorded, which machine it describes, and its verdict."""
 
@@ -31,7 +31,7 @@ class Side:
     root_causes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Changed:
     """One thing that differs. ``what`` is version, build, path, status, copy or the name of a fact.
 
@@ -49,7 +49,7 @@ class Changed:
     matters: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Told:
     """One finding that is new, is gone, or changed severity. ``caused_by`` is the key of its cause.
 
@@ -67,7 +67,7 @@ class Told:
     because_of: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Difference:
     """Everything that differs, the most important first. ``same`` is the number of unchanged components."""
 
@@ -89,7 +89,7 @@ class Outcome(str, Enum):
     NEW = "new"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Change:
     """One figure then and now. ``change`` is relative and positive if it is better now: 0.03 is 3 %.
 
@@ -108,7 +108,7 @@ class Change:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Comparison:
     """A report compared with an older one: what differs between their machines, and each figure."""
 
@@ -119,7 +119,7 @@ class Comparison:
     changes: tuple[Change, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Check:
     """A result compared with a reference, usually float64 on the CPU.
 
@@ -144,7 +144,7 @@ class Check:
         return self.finite and self.compared > 0 and self.error <= self.bound and self.largest <= self.bound
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Launching:
     """The same kernels launched one by one (eager) and as one CUDA graph; seconds are medians for one pass."""
 
@@ -161,7 +161,7 @@ class Launching:
         return self.eager_seconds / self.graph_seconds if self.graph_seconds else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Overlap:
     """Copies and kernels one after the other, and concurrently over two streams with the batch split into chunks."""
 
@@ -179,7 +179,7 @@ class Overlap:
         return self.serial_seconds / self.overlapped_seconds if self.overlapped_seconds else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BatchTime:
     """How long one batch of this many inputs takes, on the CPU and on the GPU; None: not measured.
 
@@ -195,7 +195,7 @@ class BatchTime:
     kernels: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Crossover:
     """The batch from which the GPU wins, including copies of input and output; None: beyond what was measured."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+
+from gpustack.model import field, record
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -100,7 +101,7 @@ class Strength(str, Enum):
         return order.index(self) < order.index(other)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Call:
     """One call to a vendor's library or the system, its result, and how long it took."""
 
@@ -109,7 +110,7 @@ class Call:
     outcome: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Instance:
     """One copy of a component: a GPU, a library file, a wheel in one Python (``environment`` is its path).
 
@@ -126,7 +127,7 @@ class Instance:
     strengths: Mapping[str, Strength] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Component:
     """One system of the stack on this machine: the copy in use first, then every other copy found.
 
@@ -148,7 +149,7 @@ class Component:
     calls: tuple[Call, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Host:
     """A summary of the machine. ``virtualisation`` and ``container``: None on bare metal, "unknown" if not checked."""
 
@@ -161,7 +162,7 @@ class Host:
     wsl: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Environment:
     """One Python whose packages were examined; the first is the chosen one.
 
@@ -176,7 +177,7 @@ class Environment:
     found: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Unseen:
     """Something that could not be checked, why, and what would make it possible (None: nothing known)."""
 
@@ -199,7 +200,7 @@ ILL = frozenset(
 IS_OVER = "former-fault"  # the kind of message that reports a fault of the past
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Message:
     """A recognised message of a program or the kernel: its kind, the line, where it is, and the values in it.
 
@@ -220,7 +221,7 @@ class Remembering:
     memo: dict[tuple[object, ...], Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Facts(Remembering):
     """Everything observed on one machine. ``taken`` is a date and time in UTC; ``deep``: frameworks were run.
 

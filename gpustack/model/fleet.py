@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby
 
+from gpustack.model import field, record
 from gpustack.model.report import Health, Severity, Tool
 
 NUMBERED = re.compile(r"(?P<head>.*?)(?P<number>\d{1,9})(?P<tail>\D*)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Told:
     """One finding that all nodes of a class have; ``commands`` fix it, ``caused_by`` is the key of its cause."""
 
@@ -26,7 +26,7 @@ class Told:
     commands: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NodeClass:
     """Nodes with the same verdict and the same root causes; titles are those of the first node."""
 
@@ -42,7 +42,7 @@ class NodeClass:
         return len(self.nodes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Odd:
     """Nodes where a fact differs from most nodes of their kind; None: they lack this fact."""
 
@@ -50,7 +50,7 @@ class Odd:
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Drift:
     """A fact that differs within a kind: the usual value, how many nodes have it, and which have another.
 
@@ -73,7 +73,7 @@ class Low(str, Enum):
     SUSPECT = "suspect"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Outlier:
     """A figure below what its kind usually reaches; ``ratio`` is relative to ``of``: the median or physical ceiling.
 
@@ -89,7 +89,7 @@ class Outlier:
     measured: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Figures:
     """One figure of all GPUs of a kind under one driver branch. ``mad`` is the median absolute deviation.
 
@@ -109,7 +109,7 @@ class Figures:
     outliers: tuple[Outlier, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Missing:
     """A node without any data, and why."""
 
@@ -117,7 +117,7 @@ class Missing:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FleetReport:
     """The report on a fleet; ``unread`` are benches whose files could not be read."""
 
@@ -134,7 +134,7 @@ class FleetReport:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Group:
     """A node, or an uplink (all pairs across the border of a group), that slow pairs point to. ``weight`` is 0 to 1."""
 
@@ -145,7 +145,7 @@ class Group:
     median_ratio: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Turned:
     """Nodes whose verdict or causes changed: both then and now.
 
@@ -159,7 +159,7 @@ class Turned:
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Changed:
     """A fact that changed on nodes between two collections; None: it did not exist."""
 
@@ -170,7 +170,7 @@ class Changed:
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FleetDifference:
     """How the nodes changed between two collections; ``same`` is the number of unchanged nodes."""
 
@@ -180,7 +180,7 @@ class FleetDifference:
     same: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Matchings:
     """Pairs of nodes to measure, round by round; the pairs of a round run at the same time."""
 
@@ -189,7 +189,7 @@ class Matchings:
     rounds: tuple[tuple[tuple[str, str], ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Recurrence:
     """How often a node had a finding: in how many of its runs and boots, and when first and last.
 
@@ -211,7 +211,7 @@ class Recurrence:
         return round(min(1.0, share * (1 + 0.5 * (self.boots > 1))), 3)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class History:
     """Every node that ever had a finding, the worst lemon first."""
 
@@ -220,7 +220,7 @@ class History:
     nodes: tuple[Recurrence, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Decoded:
     """What makes pairs slow or hang, and the pairs for one more round that would confirm it."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from gpustack.model import record
 from gpustack.model.command import REBOOT, Command, apart
 from gpustack.model.facts import Component, Environment, Host, Layer, Unseen
 from gpustack.model.report import Contract, Row, Tool
@@ -22,7 +22,7 @@ class Kind(str, Enum):
     ARCHITECTURE = "architecture"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Lead:
     """A finding that something leads to: its id, its first sentence, and the rest of its text."""
 
@@ -31,7 +31,7 @@ class Lead:
     says: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Meaning:
     """One meaning of the given words.
 
@@ -56,7 +56,7 @@ class Meaning:
     row: Row | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Explanation:
     """All meanings of some words, the likeliest first.
 
@@ -75,7 +75,7 @@ class Explanation:
         return bool(self.meanings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StackMap:
     """The stack on this machine and its contracts; ``known``: the ids that every map has, bottom layer first.
 
@@ -100,7 +100,7 @@ class Part(str, Enum):
     GUARD = "guard"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Proof:
     """One attempt: the rule's id or the guard's name, whether it passed, and the details."""
 
@@ -110,7 +110,7 @@ class Proof:
     says: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SelfTest:
     """All attempts. ``held`` is true if all passed."""
 
@@ -143,7 +143,7 @@ class Change(str, Enum):
     GPU = "gpu"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Reason:
     """One reason for the answer; ``source`` is that of the row, empty if no row states it."""
 
@@ -153,7 +153,7 @@ class Reason:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Alternative:
     """Something that would work instead: the change, in words and in kind, its result, the commands.
 
@@ -181,7 +181,7 @@ class Alternative:
         object.__setattr__(self, "commands", typed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NotTaken:
     """A kind of change that was tried and would not help, and why."""
 
@@ -189,7 +189,7 @@ class NotTaken:
     because: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MatrixAnswer:
     """The answer to one question: the ``subject`` as typed, ``meant`` as understood, and what was ``given``.
 
@@ -205,7 +205,7 @@ class MatrixAnswer:
     not_taken: tuple[NotTaken, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MatrixPart:
     """One part of a table: its columns and its rows as texts, each with the source and the day it was checked.
 
@@ -222,7 +222,7 @@ class MatrixPart:
     left: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MatrixTables:
     """What the matrix states about one component; ``left`` are the parts omitted from a short answer."""
 
@@ -232,7 +232,7 @@ class MatrixTables:
     left: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RowChange:
     """A row for which the index and the matrix disagree; ``was`` is None for a new row."""
 
@@ -243,7 +243,7 @@ class RowChange:
     was: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MatrixUpdate:
     """How many rows derived from wheels agree with the package index, and which do not.
 

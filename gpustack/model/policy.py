@@ -6,10 +6,10 @@ A field's key in the file is its name with hyphens; its description is for the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
 
+from gpustack.model import field, record
 from gpustack.model.bench import BenchReport
 from gpustack.model.report import Purpose, Report, Severity
 
@@ -23,7 +23,7 @@ def _key(about: str, **schema: object) -> dict[str, object]:
     return {"about": about, "schema": schema}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gpus:
     """How many GPUs there must be, and of which kind each must be."""
 
@@ -41,7 +41,7 @@ class Gpus:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ignored:
     """A finding that counts as a note until a given day, and why."""
 
@@ -50,7 +50,7 @@ class Ignored:
     until: date = field(metadata=_key("The last day on which it is ignored, such as 2027-01-31."))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Raised:
     """A finding that is more severe here than elsewhere, and why."""
 
@@ -63,7 +63,7 @@ class Raised:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Figures:
     """What the quick bench must reach, by benchmark; an id takes precedence over patterns, then the first match."""
 
@@ -78,7 +78,7 @@ class Figures:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class InUse:
     """What others may use of the GPUs when the check begins."""
 
@@ -90,7 +90,7 @@ class InUse:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Golden:
     """The machine in a known-good state, and what may differ from it."""
 
@@ -100,7 +100,7 @@ class Golden:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Policy:
     """A policy for ``gpustack check``: a file gpustack.toml, or the table [tool.gpustack] of pyproject.toml."""
 
@@ -138,7 +138,7 @@ class HealthClass(str, Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Held:
     """The outcome of one rule of the policy. ``ok`` is None if it could not be checked or does not apply.
 
@@ -164,7 +164,7 @@ class Held:
         return self.ok is False and self.whose is HealthClass.DEGRADED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CheckReport(Report):
     """A report and a quick bench, compared with a policy; ``class_`` decides, ``why`` is the sentence behind it."""
 

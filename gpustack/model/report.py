@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
+from gpustack.model import field, record
 from gpustack.model.command import REBOOT, Command, apart, blanks
 from gpustack.model.facts import Component, Host, JsonValue, Layer, Strength, Unseen
 
@@ -55,7 +55,7 @@ class Purpose(str, Enum):
     ANY = "any"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Because:
     """One fact that a finding rests on, where it was read, and how it was obtained."""
 
@@ -66,7 +66,7 @@ class Because:
     strength: Strength = Strength.MEASURED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Row:
     """The row of the compatibility matrix that a conclusion rests on."""
 
@@ -76,7 +76,7 @@ class Row:
     checked: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Fix:
     """What to do: a sentence, the commands, what they need, and the command that checks the result."""
 
@@ -100,7 +100,7 @@ class Fix:
         object.__setattr__(self, "commands", typed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Finding:
     """One conclusion. ``key`` is unique (id, or id@instance); ``caused_by`` is the key of its cause."""
 
@@ -123,7 +123,7 @@ class Finding:
         return f"{self.id}@{self.instance}" if self.instance else self.id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Similar:
     """A similar recorded machine: the thread that describes it, and the finding that it had."""
 
@@ -131,7 +131,7 @@ class Similar:
     cause: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Decide:
     """How to decide whether a candidate is the cause: a sentence, and the commands whose output shows it."""
 
@@ -139,7 +139,7 @@ class Decide:
     commands: tuple[Command, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Candidate:
     """A likely cause without proof: a finding's id, its share of the total likelihood, and what supports it."""
 
@@ -151,7 +151,7 @@ class Candidate:
     decide: Decide
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Contract:
     """What one component (in one Python, its ``environment``) needs from another, and whether it gets it.
 
@@ -169,7 +169,7 @@ class Contract:
     finding: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Verdict:
     """The verdict in one word, its causes (most likely first), and what works in the chosen Python."""
 
@@ -179,7 +179,7 @@ class Verdict:
     works: Mapping[str, bool | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EnvironmentVerdict:
     """What works in one Python: component id to true, false, or null if unknown."""
 
@@ -189,7 +189,7 @@ class EnvironmentVerdict:
     works: Mapping[str, bool | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Tool:
     """The version of gpustack that made this, and of its matrix."""
 
@@ -198,7 +198,7 @@ class Tool:
     matrix_date: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Report:
     """The doctor's report on one machine."""
 

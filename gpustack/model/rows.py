@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from gpustack.model import field, row
 from gpustack.model.reading import key
 from gpustack.model.report import Row
 from gpustack.model.versions import ComputeCapability, CudaVersion, DriverRelease
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Stated:
     """One row of a table; its ``str`` is what it states, ``origin`` the file and the part that it was read from."""
 
@@ -58,7 +58,7 @@ def hexadecimal(text: str) -> int:
     return int(text, 16)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Architecture(Stated):
     """One GPU architecture: what compiles for it and runs it, and what one SM does per clock.
 
@@ -105,7 +105,7 @@ def _names(words: tuple[str, ...], product: str) -> bool:
     return any(re.search(rf"\b{re.escape(name)}\b", product) for name in words)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Flavour(Stated):
     """Whether the open and the proprietary kernel module support these architectures; the first branch with both."""
 
@@ -118,7 +118,7 @@ class Flavour(Stated):
         return f"{', '.join(self.archs)}: open kernel module {self.open}, closed one {self.closed}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class ArchSpan(Stated):
     """The first and the last driver branch that support an architecture; None: no such limit."""
 
@@ -131,7 +131,7 @@ class ArchSpan(Stated):
         return f"{self.arch} is supported {' '.join(ends)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class PciRange(Stated):
     """NVIDIA's PCI device numbers of GPUs of one architecture, both ends included."""
 
@@ -143,7 +143,7 @@ class PciRange(Stated):
         return f"PCI devices 10de:{self.first:#06x} to {self.last:#06x} are {self.arch}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Memory(Stated):
     """The memory type of products whose names contain these words."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 
+from gpustack.model import record
 from gpustack.model.bench import Device
 from gpustack.model.difference import BatchTime, Check, Crossover, Launching, Overlap
 from gpustack.model.facts import Layer
@@ -42,7 +42,7 @@ class Ground(str, Enum):
     RECORDED = "recorded"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Figure:
     """One measured figure of a step, such as the bandwidth of a copy; ``ceiling`` is its limit, in the same unit.
 
@@ -67,7 +67,7 @@ class Figure:
         return self.ceiling or self.value or None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Loaded:
     """One link of the chain from the script down to the kernel: what it is, at which layer, from which file.
 
@@ -81,7 +81,7 @@ class Loaded:
     missing: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Step:
     """One of the seven steps. ``seconds`` is its share of the single pass, excluding repeats for figures.
 
@@ -97,7 +97,7 @@ class Step:
     libraries: tuple[Loaded, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TensorLayer:
     """One layer of the model as tensors flow through it: shapes, arithmetic, bytes of device memory, and its time.
 
@@ -140,7 +140,7 @@ class TensorLayer:
         return (self.bytes_read + self.bytes_written) / self.seconds / 1e9 if self.seconds else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class KernelLaunch:
     """One kernel launch. What is not reported (a library's grid) is None, never guessed.
 
@@ -180,7 +180,7 @@ class KernelLaunch:
         return -(-math.prod(self.block) // WARP) if self.block else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Moment:
     """Something with a beginning and an end on a track of the timeline: host, stream 1, stream 2, link ...
 
@@ -195,7 +195,7 @@ class Moment:
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Stop:
     """The step at which a stack fails, the finding that causes it, why it is this step, and the next command.
 
@@ -211,7 +211,7 @@ class Stop:
     fails: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Subject:
     """The model that was followed. ``precision`` applies to weights and tensors; bytes are in this precision."""
 
@@ -228,7 +228,7 @@ class Subject:
     file: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Processor:
     """The CPU that ran the model: its name, the threads available, and the library that numpy multiplies with."""
 
@@ -238,7 +238,7 @@ class Processor:
     numpy: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Trace:
     """Everything recorded about one model on its way through the machine.
 

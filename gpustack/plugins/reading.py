@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpustack import matrix as tables
+from gpustack.assets import toml
 from gpustack.collect import catalogue
 from gpustack.collect.catalogue import System
 from gpustack.diagnose import rule
@@ -23,15 +22,11 @@ from gpustack.matrix import facts as schema
 from gpustack.matrix.subjects.health import Alike, Count, Duty, Limit, State
 from gpustack.matrix.subjects.known_bad import KnownBad
 from gpustack.matrix.subjects.messages import STATUS, Pattern
+from gpustack.model import field, record, replace
 from gpustack.model.facts import Facts, JsonValue
 from gpustack.model.reading import key, made
 from gpustack.model.report import Finding
 from gpustack.model.rows import Stated
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from gpustack.matrix.facts import Fact
@@ -51,7 +46,7 @@ LISTS = frozenset(ENDS)  # of GPUs
 KEYS = ("schema", "name", "version", "summary", "systems", "facts", *ROWS, "findings")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Text(Record):
     """The text of a finding from a plugin's rows, in our form: a block of its own in ``plugin.toml``."""
 
@@ -59,7 +54,7 @@ class Text(Record):
     doc: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Plugin:
     """One valid plugin; rows are kept as written, for the matrix to read."""
 
@@ -159,7 +154,7 @@ def _decoded(file: Path) -> Mapping[str, Any]:
     if len(data) > MOST_BYTES:
         raise ValueError(f"{file.name}: more than 1 MB")
     try:
-        return tomllib.loads(data.decode())
+        return toml(data.decode())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file.name}: {error}") from error
 

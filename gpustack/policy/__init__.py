@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from gpustack.assets import toml
 from gpustack.diagnose import rule
 from gpustack.diagnose.machine.inventory import FRAMEWORKS
 from gpustack.errors import InputError
 from gpustack.matrix.subjects.ranges import is_specifier
 from gpustack.matrix.toml_tables import Key, Table, find_lines, line_of, shown
+from gpustack.model import field, record
 from gpustack.model.policy import ALSO, PRESENT, Figures, Golden, Gpus, Ignored, InUse, Policy, Raised
 from gpustack.model.report import Purpose, Severity
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 NAME, PROJECT = "gpustack.toml", "pyproject.toml"
 SECTION = ("tool", "gpustack")
@@ -36,7 +32,7 @@ BENCHES = ("bench-failed", "bench-low", "bench-unsteady", "bench-skipped")
 TO = (Severity.ERROR.value, Severity.WARNING.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Written:
     """A policy with its file, and the line of each of its keys: ("bench", "least", "hbm.*")."""
 
@@ -82,10 +78,10 @@ def read(text: str, path: str = NAME, base: tuple[str, ...] = ()) -> Written:
     if ENDED in text and not text.rstrip().endswith(f"\n{END}"):
         raise InputError(f'{path} is truncated: its last line is not "{END}"; restore it, or remove the line about it')
     try:
-        held: Any = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _malformed(str(error), path, text) from error
+        held: Any = toml(text)
     except (ValueError, RecursionError) as error:
+        if type(error).__name__ == "TOMLDecodeError":
+            raise _malformed(str(error), path, text) from error
         raise InputError(f"{path}:1: this TOML cannot be read: {type(error).__name__}") from error
     lines = find_lines(text)
     table = Table(held=held, path=path, lines=lines)

@@ -6,11 +6,12 @@ Everything here is a pure function of the facts; ``evaluate`` decides whose faul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from fnmatch import fnmatchcase
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from gpustack.model import record, replace
 from gpustack.model.facts import Status
 from gpustack.model.policy import CheckReport, HealthClass, Held, Policy
 from gpustack.model.report import Finding, Health, Report, Severity
@@ -30,7 +31,7 @@ OK, DEGRADED, UNKNOWN = HealthClass.OK, HealthClass.DEGRADED, HealthClass.UNKNOW
 GRAVEST = (HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Unmeasured:
     """Why there is no bench. ``blind``: there is a GPU to measure, and nobody chose to skip it."""
 
@@ -38,7 +39,7 @@ class Unmeasured:
     blind: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Reached:
     """What one figure reached: its share of the limit or of the baseline; None if it has neither.
 

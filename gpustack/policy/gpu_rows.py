@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from gpustack.diagnose.machine.inventory import from_text, ours
 from gpustack.diagnose.machine.values import at, flag, items, number, text, told
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
+from gpustack.model import record, replace
 from gpustack.model.facts import Component, Facts, Instance, Status
 from gpustack.model.policy import Gpus, HealthClass, Held
 from gpustack.model.report import Health, Report, Severity
@@ -25,7 +25,7 @@ NONE = "there is no GPU"
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Card:
     """One GPU, as far as a policy asks about it; None is what was not reported."""
 
@@ -36,7 +36,7 @@ class Card:
     used: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Demand:
     """What every GPU must be: its key in the policy, how one GPU reports it, and its value here."""
 
@@ -92,7 +92,7 @@ def kinds(report: Report, written: Written, exactly: int | None = None) -> Itera
         yield _row(demand, seen, written)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Lists:
     """The addresses of the GPUs on the bus and in their drivers, and CUDA's count; None is what was not reported."""
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from gpustack.assets import toml
+from gpustack.model import record
 from gpustack.model.reading import made, whole
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-TABLE: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("forms.toml").read_text("utf-8"))
+TABLE: Mapping[str, Any] = toml(Path(__file__).with_name("forms.toml").read_text("utf-8"))
 WORDS = {name: frozenset(words.split()) for name, words in TABLE["words"].items()}
 PARTS = {
     **{name: "".join(part) for name, part in TABLE["parts"].items()},
@@ -90,7 +86,7 @@ def _spelt(pattern: str | Sequence[str]) -> str:
     return PART.sub(lambda match: PARTS[match[1]], "".join(pattern))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Form:
     """One row of the table; its head says what each key means."""
 

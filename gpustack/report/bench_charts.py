@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import log10
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from gpustack.model import record
 from gpustack.report.lines import Line, say
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ CELL = 7
 LEAST = 1 << 20  # bytes of a sum: for smaller ones the time says more than the rate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Point:
     """One figure: operations per byte that must be moved at least, and tera-operations per second."""
 
@@ -37,7 +37,7 @@ class Point:
     held: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Roofline:
     """The limits of one GPU, in TB/s and by data type in TFLOP/s, and the figures under them."""
 

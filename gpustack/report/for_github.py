@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
 from urllib.parse import quote
 
+from gpustack.model import record
 from gpustack.model.policy import CheckReport, Held
 from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.report.page import clean
@@ -39,7 +39,7 @@ HELP = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Place:
     """A file, and the line in it if known."""
 

@@ -6,21 +6,24 @@ A finding, or several equivalent ones, becomes such lines: the problem, the evid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from io import StringIO
-from typing import Any, Concatenate, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeAlias, TypeVar
 
-from rich.console import Console
 from rich.text import Text
 
+from gpustack.model import field, record, replace
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.report.page import DEFAULT_WIDTH, PROGRAM, Page, clean
 from gpustack.report.summary import alike, few, heading, paragraphs, reasons
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Made = TypeVar("Made")
 Made_contra = TypeVar("Made_contra", contravariant=True)
 Part: TypeAlias = "str | tuple[str, str] | Text"
 LEAST_ROOM = 10
+NOBODY: Any = None  # wrapping asks the console only for lines that fill a page's width
 CUT = "..."  # at the end of a row without room for everything
 LOOKS = ("width", "colour", "ascii", "verbose", "quiet", "program")
 MOST_LETTERS = 10_000  # of a wrapped line: a longer one is a dump that nobody reads here; JSON has all of it
@@ -37,7 +40,7 @@ STYLES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Line:
     """One line before wrapping: ``lead`` precedes its first row, ``hang`` the others.
 
@@ -92,7 +95,7 @@ def indent(columns: int, lines: Iterable[Line]) -> Iterator[Line]:
         yield replace(line, lead=Text(before).append(line.lead), hang=hang)
 
 
-def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
+def rows(line: Line, width: int) -> Iterator[Text]:
     """Yield the rows of the line on a page of this width, without trailing spaces."""
     lead, hang = line.lead, line.hang or Text(" " * line.lead.cell_len)
     room = max(width - max(hang.cell_len, lead.cell_len), LEAST_ROOM)
@@ -102,7 +105,7 @@ def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
         body.truncate(max(room - len(CUT), 1))
         body.rstrip()
         body.append(CUT)
-    pieces = [body] if line.whole else list(body.wrap(console, room)) or [Text()]
+    pieces = [body] if line.whole else list(body.wrap(NOBODY, room)) or [Text()]
     for number, piece in enumerate(pieces):
         row = (hang if number else lead).copy().append(piece)
         row.rstrip()
@@ -112,18 +115,21 @@ def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
 def paint(lines: Iterable[Line], page: Page, console: Console) -> None:
     """Print the lines on a console of rich."""
     for line in lines:
-        for row in rows(line, page.width, console):
+        for row in rows(line, page.width):
             console.print(row, no_wrap=True, overflow="ignore", crop=False, soft_wrap=True)
 
 
 def draw(lines: Iterable[Line], page: Page) -> str:
     """Return the text of the lines, which depends only on the page, not on the environment."""
+    if not page.colour:
+        return "".join(f"{row.plain}\n" for line in lines for row in rows(line, page.width))
+    from rich.console import Console  # noqa: PLC0415 - its import takes a tenth of a start
+
     console = Console(
         file=StringIO(),
         width=page.width,
-        force_terminal=page.colour,
-        color_system="standard" if page.colour else None,
-        no_color=not page.colour,
+        force_terminal=True,
+        color_system="standard",
         markup=False,
         emoji=False,
         highlight=False,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
-from hashlib import sha256
-from html import escape
 from pathlib import Path
+
+from gpustack.model import record
 
 COMMAND = re.compile(r"^\s*:(?=:)|#(?=#\[)")
 # Invisible characters that Python calls printable: the rest of Unicode's Default_Ignorable_Code_Point (fillers,
@@ -64,7 +62,7 @@ def _harmless(letter: str) -> str:
     return " " if letter.isspace() and letter not in BREAKS else letter.encode("unicode_escape").decode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Page:
     """The format of a text. Everything shown passes through ``show``; lines stay within 120 columns."""
 
@@ -137,6 +135,8 @@ def recorded(taken: str) -> str:
 
 def safe(text: object) -> str:
     """Return the text for HTML, between tags or in a quoted attribute: escaped and harmless."""
+    from html import escape  # noqa: PLC0415 - only a page of HTML needs it
+
     return escape(clean(str(text)), quote=True)
 
 
@@ -169,6 +169,9 @@ def document(title: str, inside: str, *styles: str) -> str:
 
     The page loads nothing; its only script, allowed by its hash, adds a copy button to each command.
     """
+    from base64 import b64encode  # noqa: PLC0415 - the same
+    from hashlib import sha256  # noqa: PLC0415
+
     folder = Path(__file__).with_name("styles")
     style = "".join(f"\n{folder.joinpath(f'{one}.css').read_text('utf-8')}" for one in ("page", *styles))
     script = folder.joinpath("copy.js").read_text("utf-8")

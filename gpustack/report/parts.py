@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from gpustack.model import field, record
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.facts import OTHER_CHECKS, Host, product
 from gpustack.model.policy import CheckReport, HealthClass, Held
@@ -42,7 +42,7 @@ class Standing(str, Enum):
     UNKNOWN = "UNKNOWN"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Told:
     """A format's input besides the report: the source files, what each rule means, and what counts as failure.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+from gpustack.model import record
 from gpustack.model.report import Report, Severity
 from gpustack.report import parts
 from gpustack.report.page import clean
@@ -25,7 +25,7 @@ WEIGHT = {
 SECONDS = 19  # letters of a time down to its seconds: the schema allows no more
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Case:
     """One test case: its name, its outcome, and its text."""
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from io import StringIO
 from typing import TYPE_CHECKING, TypeAlias
 
-from rich.console import Console
 from rich.text import Text
 
 from gpustack.model.facts import Component, Layer, Status
@@ -234,10 +232,9 @@ def _boxes(boxes: Sequence[tuple[str, list[Line]]], page: Page) -> Iterator[Line
             yield from (Line(), say(page, (name.upper(), "head")), *inside)
         return
     box = ASCII_BOX if page.ascii_only else BOX
-    console = Console(file=StringIO(), width=page.width, color_system=None, markup=False, highlight=False)
     for number, (name, inside) in enumerate(boxes):
         yield _border(box["between" if number else "top"], name, box["line"], page)
-        yield from (_framed(row, box["side"], page) for line in inside for row in rows(line, page.width - 4, console))
+        yield from (_framed(row, box["side"], page) for line in inside for row in rows(line, page.width - 4))
     yield _border(box["bottom"], "", box["line"], page)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from gpustack.model import record
 from gpustack.model.facts import Component, Instance, JsonValue, Status, Strength
 from gpustack.model.versions import ComputeCapability, CudaVersion
 from gpustack.report.page import TIMES
@@ -20,7 +20,7 @@ Family: TypeAlias = "tuple[Finding, tuple[Finding, ...]]"
 MOST_ITEMS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Entry:
     """One row: the name, what is worth knowing, and the path."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TypeAlias
 
+from gpustack.model import record
 from gpustack.model.trace import Figure, Moment, State, Trace
 from gpustack.model.writing import plain
 from gpustack.report.page import safe, tag
@@ -24,7 +24,7 @@ MOST_DECADES = 6
 LEAST = 1e-12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Frame:
     """The decades of both axes."""
 

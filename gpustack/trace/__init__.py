@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gpustack.bench.results import MALFORMED
+from gpustack.model import record
 from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, Subject, Trace
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def short(number: int, model: Model) -> tuple[str, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Asked:
     """Which model to run, on what, and the time limit.
 

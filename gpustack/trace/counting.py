@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.bench import ceilings, results
+from gpustack.model import record, replace
 from gpustack.model.trace import Bound, Figure, Subject, TensorLayer
 from gpustack.trace import ops
 from gpustack.trace.models import WIDTH, Model
@@ -28,7 +28,7 @@ LAYERNORM, SOFTMAX = 8, 6
 USUAL_LAUNCH = 2.5e-6  # seconds, where nothing tells what a launch costs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Roof:
     """The limits of a layer: bandwidth of memory and cache, rate of the arithmetic units, cost of a launch.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gpustack.bench import numa
 from gpustack.errors import NothingSeenError
 from gpustack.matrix import Matrix
+from gpustack.model import record
 from gpustack.model.difference import BatchTime, Check
 from gpustack.model.facts import Layer
 from gpustack.model.trace import Figure, Ground, Loaded, Moment, Processor, State, Step, TensorLayer, Trace
@@ -33,7 +34,7 @@ RUNS = 3
 SHARE = 0.25  # of the remaining time, for one batch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Pass:
     """One run of the model: its output, its layers with their times, and the moments on the timeline."""
 

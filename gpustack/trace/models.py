@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gpustack.model import record
 from gpustack.trace.ops import (
     Activation,
     Bias,
@@ -51,7 +52,7 @@ class Role(str, Enum):
     OUTPUT = "output"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Tensor:
     """One tensor. Input and weights are uniform in ``centre`` ± ``spread``; ``first`` is where their numbers begin.
 
@@ -71,7 +72,7 @@ class Tensor:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Model:
     """A model with everything needed to run it. ``ops`` are in execution order.
 

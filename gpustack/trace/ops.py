@@ -12,9 +12,10 @@ model, and these rounded numbers are the model: the truth in float64 is computed
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
+
+from gpustack.model import record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +46,7 @@ class Pooling(str, Enum):
     MEAN = "mean"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gemm:
     """out (m, n) = source (m, k) x weight (n, k) transposed."""
 
@@ -55,7 +56,7 @@ class Gemm:
     out: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bias:
     """out = activation(source + bias), the bias along the last axis."""
 
@@ -66,7 +67,7 @@ class Bias:
     activation: Activation = Activation.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Conv2d:
     """A convolution 3 x 3 with stride 1, padded with one pixel of zeros, so that height and width stay."""
 
@@ -76,7 +77,7 @@ class Conv2d:
     out: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Pool:
     """Fewer pixels: (n, h, w, c) becomes (n, h/2, w/2, c), or (n, c) for the mean."""
 
@@ -86,7 +87,7 @@ class Pool:
     how: Pooling
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LayerNorm:
     """Each row with mean 0 and variance 1 (the variance over n, plus ``epsilon``), times gamma, plus beta."""
 
@@ -98,7 +99,7 @@ class LayerNorm:
     epsilon: float = 1e-5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SplitHeads:
     """(batch x sequence, 3 x heads x depth) becomes q and k as (batch x heads, sequence, depth), and v transposed.
 
@@ -114,7 +115,7 @@ class SplitHeads:
     heads: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class HeadGemm:
     """out (h, m, n) = left (h, m, k) x right (h, n, k) transposed, for each h: the products of attention."""
 
@@ -124,7 +125,7 @@ class HeadGemm:
     out: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Softmax:
     """Softmax of each row of source x scale; ``causal``: position i does not see those after it (they become 0)."""
 
@@ -135,7 +136,7 @@ class Softmax:
     causal: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MergeHeads:
     """(batch x heads, sequence, depth) becomes (batch x sequence, heads x depth)."""
 
@@ -145,7 +146,7 @@ class MergeHeads:
     heads: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Residual:
     """out = left + right, of one shape."""
 

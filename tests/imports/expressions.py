@@ -33,7 +33,7 @@ FROM_ELSEWHERE = {
     ("gpustack/imports/devices.py", "pattern"): "a table of the same module, which holds what was compiled",
     ("gpustack/imports/messages.py", "one.said"): "FAMILIES",
     ("gpustack/imports/messages.py", "family.said"): "FAMILIES",
-    ("gpustack/model/command.py", "form"): "KINDS",
+    ("gpustack/model/command.py", "self.form"): "KINDS",
     ("gpustack/redaction/form.py", "head"): "the forms, which tests/redaction/test_redaction_forms.py measures",
     ("gpustack/redaction/form.py", "pattern"): "the same",
     ("gpustack/redaction/form.py", "unless"): "the same",
@@ -97,7 +97,7 @@ def in_rows(matrix: Matrix) -> Iterator[Expression]:
     for words, _ in NAMES:
         yield Expression(place="NAMES", pattern=re.compile(rf"\b(?:{words})(?![a-z])"))
     for kind in KINDS:
-        yield Expression(place=kind.blank, pattern=kind.form, methods=frozenset({"fullmatch"}))
+        yield Expression(place=kind.blank, pattern=re.compile(kind.form, re.ASCII), methods=frozenset({"fullmatch"}))
     for family in FAMILIES:
         yield Expression(place=family.id, pattern=re.compile(family.said, re.IGNORECASE))
     for row in json.loads((REPO / "probes/catalogue.json").read_text("utf-8"))["systems"]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 from gpustack.bench.case import CLEARLY, DRIFT, Case, Reason, Weight
 from gpustack.bench.reasons import links
+from gpustack.model import record, replace
 from gpustack.model.bench import Advice, Mark, Telemetry
 from gpustack.model.command import sh
 
@@ -147,7 +147,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Verdict:
     """The rating of a figure, the reasons, and the remedy."""
 

@@ -6,11 +6,11 @@ Facts that come only from texts are not here; the rules about texts use those.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import PASSED_ON, from_text
 from gpustack.diagnose.machine.values import copies, flag, items, table, text, texts, told
+from gpustack.model import record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ SOFTWARE = ("rocm", "hip", "hsa-runtime")
 KFD = "/dev/kfd"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class AmdGpu:
     """One AMD GPU, or one partition of it. ``kfd`` says whether the kernel enables it for computing."""
 

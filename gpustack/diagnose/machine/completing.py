@@ -5,7 +5,6 @@ Observed facts are never changed; additions state their basis (``cc_from``, ``bu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import intel
@@ -14,6 +13,7 @@ from gpustack.diagnose.machine.inventory import builds, driver_release
 from gpustack.diagnose.machine.libraries import used
 from gpustack.diagnose.machine.values import flag, items, number, table, text, texts, told
 from gpustack.matrix.subjects import amd_intel, frameworks, gpus, torch
+from gpustack.model import record, replace
 from gpustack.model.versions import DriverRelease
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _with(copy: Instance, **more: JsonValue) -> Instance:
 ELSEWHERE = "known folder"  # not on the loader's path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Compat:
     """The compat libcuda that the loader finds first, and the driver branches in its own note."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import from_text, on_bus
 from gpustack.diagnose.machine.values import at, copies, items, number, text, told
+from gpustack.model import record
 from gpustack.model.report import Because
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ ASKED = re.compile(r"to (?:0x[0-9a-fA-F]{1,8} )?\(([^)]{1,60})\)")
 BEFORE = re.compile(r" caused by previous Xid (\d{1,4})\b")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Event:
     """One Xid of a GPU: the driver's own number for what went wrong, with what came of it.
 

@@ -7,7 +7,6 @@ Triton) may fail while the framework itself computes.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from importlib import import_module
 from operator import is_
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.events import MESSAGE
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, builds, nvidia_here
 from gpustack.diagnose.machine.values import HERE, flag, table, text, texts, told
+from gpustack.model import record, replace
 from gpustack.model.facts import Layer, once, product
 from gpustack.model.report import Severity
 
@@ -43,7 +43,7 @@ RESTS_ON: Mapping[str, tuple[str, ...]] = {
 ALWAYS = frozenset({"cuda-runtime", "tensorflow"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Trial:
     """One library, compiler or framework without a build of its own that was run in one Python."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from gpustack.diagnose.machine.linking import TORCH, soname_library, symbol_owne
 from gpustack.diagnose.machine.values import because_of, copies, text, texts
 from gpustack.matrix.subjects import serving, training
 from gpustack.matrix.subjects.ranges import is_version
+from gpustack.model import record
 from gpustack.model.facts import Facts, Instance, Message, Strength
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ SERVING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Extension:
     """One compiled package: its name, its version if listed, and the torch version that its release requires."""
 
@@ -127,7 +127,7 @@ UNNAMED = "a compiled extension"
 TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Unfitting:
     """One package in one Python whose files need what torch lacks; ``whole`` if that is true of all its files."""
 

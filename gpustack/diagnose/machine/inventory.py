@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.processes import left_out, withheld
 from gpustack.diagnose.machine.values import copies, flag, items, number, status, table, text, texts, told, version
+from gpustack.model import record
 from gpustack.model.command import PYTHON, Word
 from gpustack.model.facts import Facts, Instance, JsonValue, Status, once, product
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
@@ -30,7 +30,7 @@ UNASKED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gpu:
     """One NVIDIA GPU that the driver lists. ``mark`` names it in findings: its PCI address if known."""
 
@@ -40,7 +40,7 @@ class Gpu:
     copy: Instance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Build:
     """One framework in one Python. ``accelerator`` is cuda, rocm, xpu, cpu or None if unknown."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -13,6 +12,7 @@ from gpustack.diagnose.machine.linking import soname_library, symbol_owner
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import table, text, texts, told
 from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model import record
 from gpustack.model.command import VERSION, Command, requirement, sh, step
 from gpustack.model.report import Because, Fix
 
@@ -33,7 +33,7 @@ FIRST_WHEEL, SINCE_CUDA_12 = 8, (8, 9)  # of cuDNN
 NAMED = ("ld-library-path-said", "ld-library-path")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Lacking:
     """A symbol, or a library version, that a loaded copy lacks; ``owner`` is the library's id.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine.events import grounds
@@ -11,6 +10,7 @@ from gpustack.diagnose.machine.inventory import Build, builds
 from gpustack.diagnose.machine.lacking import LD_LIBRARY_PATH, blamed, newer_cudnn, off_path, path_grounds
 from gpustack.diagnose.machine.values import because, because_of, copies, items, table, text, texts, told, version
 from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model import record
 from gpustack.model.command import requirement, sh
 from gpustack.model.facts import Facts, Instance, JsonValue, once, product
 from gpustack.model.report import Because, Confidence, Fix, Severity
@@ -20,7 +20,7 @@ REINSTALL = "{python} -m pip install --force-reinstall --no-deps {wanted}"
 IN_NAME = re.compile(r"\.so\.(\d+\.\d+\.\d+(?:\.\d+)*)$", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Used:
     """The copy that a framework uses: its file, and whether it was found loaded or follows from the loader's order.
 
@@ -51,7 +51,7 @@ class Used:
         return "really loads" if self.loaded else "will load"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Library:
     """One library of CUDA: its file, the component that tells its version, its wheel and its name.
 
@@ -82,7 +82,7 @@ OF_CUDA = (
 SAID = ("cudnn-incompatible", "cudnn-loaded-older", "cudnn-outdated-jax", "jax-library-older", "nccl-too-old")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Clash:
     """A program uses a copy of a library that is not of the version that it was built with; ``own`` is that one.
 

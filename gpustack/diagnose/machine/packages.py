@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.fixes import TOOLKITS, from_nvidia
@@ -15,6 +14,7 @@ from gpustack.diagnose.machine.toolchain import toolchain_toolkits as toolkits_h
 from gpustack.diagnose.machine.values import because_of, copies, table, text, version
 from gpustack.matrix.subjects import frameworks, libraries, toolkits, torch
 from gpustack.matrix.subjects.ranges import is_version, minor
+from gpustack.model import record
 from gpustack.model.command import LIBRARY, either, sh, step
 from gpustack.model.report import Because, Fix
 from gpustack.model.versions import CudaVersion
@@ -61,7 +61,7 @@ OTHERS = ("vllm", "sglang", "deepspeed", "tensorrt", "triton")
 IN_PATH = re.compile(r"/cuda-(\d+)\.\d+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Missing:
     """A library that was not found: its name, the CUDA majors whose builds use that name, and what looked for it."""
 
@@ -73,7 +73,7 @@ class Missing:
     message: Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Here:
     """A sign of libraries of one CUDA major on the machine; ``sure`` is false if only a person named the version."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.events import because_said, said
@@ -10,6 +9,7 @@ from gpustack.diagnose.machine.inventory import capabilities, gpus
 from gpustack.diagnose.machine.values import copies, flag, text
 from gpustack.diagnose.requirements.records import Program, programs
 from gpustack.matrix.subjects import toolkits
+from gpustack.model import record
 from gpustack.model.report import Because
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TOOLKIT = "cuda-toolkit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Toolkit:
     """One CUDA toolkit of which something speaks, its version as it was said, and the ground.
 
@@ -90,7 +90,7 @@ OLDEST = ComputeCapability(3, 0)  # in the matrix: only a newer toolkit refuses 
 OLD = ComputeCapability(7, 5)  # with no toolkit known, one that is refused below this was dropped: CUDA 13 begins here
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Target:
     """A target that was refused: the first and the last toolkit that knows it, and the one that refused it."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.fixes import TORCH_INDEX, install_torch
@@ -12,6 +11,7 @@ from gpustack.diagnose.machine.inventory import Build, builds
 from gpustack.diagnose.machine.values import because_of, copies, flag, items, status, table, text
 from gpustack.matrix.subjects import torch as wheels
 from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model import record
 from gpustack.model.command import (
     ADDRESS,
     BUILD_TAG,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MOST_NAMED = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Overwritten:
     """Library files of one Python that the same wheels claim. ``wanted`` is the wheel that ``build`` requires."""
 
@@ -202,7 +202,7 @@ def fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Mat
 COMPONENT, RUNTIME = "torch-extensions", "cuda-runtime"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OtherCuda:
     """One package in one Python that is built for CUDA ``major``, the torch beside it, and the file that says so."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import Build, builds, capabilities, nvidia_here
@@ -11,6 +10,7 @@ from gpustack.diagnose.requirements.fits import Fit, asked, driver_fit, edge, fl
 from gpustack.diagnose.rules.coverage import GRAVE, versions_of
 from gpustack.matrix.subjects import generated, known_bad, ranges, serving, torch, training
 from gpustack.matrix.subjects.ranges import VersionRange, is_version
+from gpustack.model import record
 from gpustack.model.report import Contract, Kept, Row
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ DISTRIBUTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Copy:
     """One extension in one Python; ``asked`` if it is asked about rather than installed."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import DRIVER, Build, driver_cuda, driver_release, on_windows
@@ -11,6 +10,7 @@ from gpustack.diagnose.machine.values import copies, text, version
 from gpustack.matrix.subjects import drivers, toolkits
 from gpustack.matrix.subjects.ranges import is_version
 from gpustack.matrix.subjects.ranges import numbers as leading
+from gpustack.model import record
 from gpustack.model.report import Contract, Kept, Row
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Fit:
     """The result of one comparison: what is needed, what was found, and the row."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.frameworks import platform
@@ -11,6 +10,7 @@ from gpustack.diagnose.machine.values import copies, flag, number, text
 from gpustack.diagnose.requirements.fits import Fit, asked, edge, release
 from gpustack.matrix.subjects import frameworks, generated, ranges, serving, torch, training, wheel_tags
 from gpustack.matrix.subjects.ranges import minor, numbers
+from gpustack.model import record
 from gpustack.model.report import Contract, Kept, Row
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wheels:
     """The Python minors with a wheel of a release on Linux x86-64, its stated Python range, and its glibc.
 
@@ -41,7 +41,7 @@ class Wheels:
         return python in self.pythons if self.pythons else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Installed:
     """One copy of a component with what its row says of its wheels; ``system`` is the machine's."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
 from gpustack.diagnose import rules
 from gpustack.errors import BrokenError
 from gpustack.matrix import Matrix
+from gpustack.model import record, replace
 from gpustack.model.command import GPU, PCI, Command, either
 from gpustack.model.facts import Layer  # noqa: TC001 - the table is read by it
 from gpustack.model.reading import made
@@ -21,7 +21,7 @@ TABLE = "findings"
 OF_ONE = re.compile(r"\[([^\[\]]*\{(?:gpu|place)\})\]")  # what a command says of one GPU alone
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Maker:
     """The commands that show a GPU of AMD or Intel, where a record has those for NVIDIA's."""
 
@@ -29,7 +29,7 @@ class Maker:
     verify: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Record:
     """What a finding is: its layer, its component, its remedy, and what ``gpustack explain ID`` prints.
 
@@ -61,7 +61,7 @@ def typed(written: str, gpu: str | None) -> Command:
     return Command(written.replace("{gpu}", GPU(gpu)).replace("{place}", PCI(gpu)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Pair:
     """What a broken requirement of one kind is: its finding, and the findings of rules that report the same.
 
@@ -82,7 +82,7 @@ class Pair:
     doc: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Program:
     """A program that has no code for GPUs, and how to install one that has; any one of the commands does."""
 
@@ -98,7 +98,7 @@ class Program:
         return Fix(text=self.remedy, commands=commands, verify=typed(self.verify, None) if self.verify else None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Feature:
     """What needs a newer GPU: its name, its least compute capability, the messages that ask for it, a substitute."""
 
@@ -113,7 +113,7 @@ class Feature:
         return Fix(text=self.instead, commands=tuple(typed(one, None) for one in self.commands))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Decision:
     """What settles whether one of these findings is the cause: commands, and what they show."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.events import heard
@@ -12,6 +11,7 @@ from gpustack.diagnose.requirements.fits import Fit, asked, driver_fit, edge
 from gpustack.matrix.subjects import gpus as products
 from gpustack.matrix.subjects import serving, toolkits
 from gpustack.matrix.subjects.ranges import is_version
+from gpustack.model import record, replace
 from gpustack.model.command import PATH, Command, sh
 from gpustack.model.report import Contract, Kept
 
@@ -29,7 +29,7 @@ SERVERS = ("vllm", "sglang", "tensorrt-llm", "tgi")
 EXTENSIONS = "torch-extensions"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ability:
     """One technique of one server in one Python, and whether it is usable here.
 

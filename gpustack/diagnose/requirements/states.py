@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import from_text
@@ -12,6 +11,7 @@ from gpustack.diagnose.machine.values import text
 from gpustack.diagnose.requirements.paths import Member, applies, checks, figure, matches, members, same, single, values
 from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.health import Alike, Limit, State, shown
+from gpustack.model import record
 from gpustack.model.report import Kept, Row, Severity
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ SHOWN = 4  # members that a title names
 UPTIME = "uptime_s"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Outcome:
     """A requirement that one subject does not meet, or that cannot be decided (``unknown``)."""
 

@@ -9,6 +9,7 @@ from gpustack.diagnose.machine.intel import listed
 from gpustack.diagnose.machine.inventory import PASSED_ON, from_text, gpus, ours, unasked
 from gpustack.diagnose.machine.values import HERE, at, copies, everything, flag, items, number, table, text, texts, told
 from gpustack.matrix.subjects import gpus as products
+from gpustack.model import record
 from gpustack.model.facts import Component, Facts, JsonValue, Status
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ NUMBERS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Subject:
     """One thing that a row is about: a GPU's instance of a component, a port, or (``mark`` None) the only one.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -27,6 +26,7 @@ from gpustack.diagnose.requirements.serving import image, other_image, supports
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks, serving
 from gpustack.matrix.subjects import torch as wheels
+from gpustack.model import record, replace
 from gpustack.model.command import ARCH, GPU, NUMBER, PYTHON, Command, either, sh
 from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
@@ -63,7 +63,7 @@ COMPLAINTS = (*NAMED, *BARE, *OTHERS)
 OF_MONTH = "Use the image of a month that supports this GPU, as its release notes say."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Complaint:
     """One GPU without code: its name and compute capability, as far as programs or the facts tell.
 

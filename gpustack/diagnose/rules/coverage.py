@@ -6,8 +6,6 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING
 
-from packaging.requirements import Requirement
-
 from gpustack.diagnose import fixes, installing
 from gpustack.diagnose.change_sets import FAMILY
 from gpustack.diagnose.driver_packages import supported
@@ -120,6 +118,8 @@ def versions_of(facts: Facts) -> Mapping[str, str]:
 
 def _installing(wanted: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     """Return the commands for one requirement of a row; beside what is bound to torch, the torch that is here stays."""
+    from packaging.requirements import Requirement  # noqa: PLC0415 - a report may need none
+
     named = Requirement(wanted)
     if named.name == DRIVER:
         least = numbers(next(iter(named.specifier)).version)[0]

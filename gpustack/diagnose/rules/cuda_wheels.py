@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ from gpustack.diagnose.machine.values import text, version
 from gpustack.diagnose.machine.wheels import ASK, OtherCuda, fix, other_cuda, shows, torches
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges, training
+from gpustack.model import record
 from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, NUMBER, either, requirement, sh, step
 from gpustack.model.facts import Facts, Layer, Message
 from gpustack.model.report import Confidence, Finding, Fix, Severity
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 OWN_CUDA = re.compile(r"\+(?:[\w.]{0,20}[._])?cu(?:da)?(?P<major>1\d)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Sought:
     """A library of CUDA that a wheel did not find, and the majors that it belongs to."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -16,6 +15,7 @@ from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, copies, table, text, told
 from gpustack.diagnose.machine.wheels import Overwritten, overwritten
 from gpustack.diagnose.rule import rule
+from gpustack.model import record, replace
 from gpustack.model.command import DISTRIBUTION, PYTHON, SOME_PYTHON, Word, sh
 from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
@@ -38,7 +38,7 @@ HOME = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Two:
     """Two copies: the version that is imported, the other one, and what shows that there are two."""
 

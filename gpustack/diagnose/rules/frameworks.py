@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -16,6 +15,7 @@ from gpustack.diagnose.machine.values import because, because_of, copies, flag, 
 from gpustack.diagnose.requirements.records import Feature, features
 from gpustack.diagnose.rule import Rule, rule
 from gpustack.diagnose.rules import NAMED, NO_CUDA, WRONG_LIBRARIES
+from gpustack.model import record, replace
 from gpustack.model.command import NOTHING, PYTHON, Command, sh
 from gpustack.model.facts import Facts, JsonValue, Layer, Message
 from gpustack.model.report import Because, Confidence, Finding, Severity
@@ -159,7 +159,7 @@ def _gpu(facts: Facts) -> Iterator[Because]:
 WENT_WRONG = {"import": "cannot be imported", "compile": "cannot compile for {device}"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Run:
     """What came of running a framework, or what is beside it; here: it is for a GPU that is here."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -17,6 +16,7 @@ from gpustack.diagnose.requirements.extensions import DISTRIBUTIONS as JUDGED
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import generated, ranges
 from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model import record, replace
 from gpustack.model.command import DISTRIBUTION, PYTHON, SOME_PYTHON, Command, Word, either, requirement, sh
 from gpustack.model.facts import Facts, Instance, Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
@@ -34,7 +34,7 @@ ELSEWHERE = frozenset({("torchvision", "torch"), ("torchaudio", "torch"), ("torc
 BOUND_TO_SERVERS, TORCH, EXTENSIONS = "transformers", "torch", "torch-extensions"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Pin:
     """What one package requires of another, and what is there instead."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -19,6 +18,7 @@ from gpustack.diagnose.machine.values import because, because_of, copies, number
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
+from gpustack.model import record
 from gpustack.model.command import ADDRESS, BUILD_TAG, DOTTED, SYMBOL, Command, requirement, sh, step
 from gpustack.model.facts import Facts, Layer, Message
 from gpustack.model.report import Because, Confidence, Finding, Fix
@@ -62,7 +62,7 @@ def glibc_too_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wanted:
     """The glibc that something wants, and the one that is here: as its files, the loader or a wheel's name say."""
 

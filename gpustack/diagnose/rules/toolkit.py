@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -18,6 +17,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
 from gpustack.matrix.subjects import torch as torch_rows
 from gpustack.matrix.subjects.ranges import is_version, numbers
+from gpustack.model import record
 from gpustack.model.command import ARCH, DOTTED, NOTHING, PATH, SOME_PYTHON, Command, either, sh, step
 from gpustack.model.facts import Facts, Layer, Status
 from gpustack.model.report import Confidence, Finding, Fix, Row, Severity
@@ -177,7 +177,7 @@ UNREADABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Compiler:
     """The compiler that is refused: its version, the newest major that is accepted, and the toolkit."""
 

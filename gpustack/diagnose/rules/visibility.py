@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -14,6 +13,7 @@ from gpustack.diagnose.machine.inventory import from_text, gpus, starts
 from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.values import at, because, because_of, copies, flag, items, number, table, text, told
 from gpustack.diagnose.rule import rule
+from gpustack.model import record
 from gpustack.model.command import GPU, NOTHING, VARIABLE, sh, step
 from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
@@ -154,7 +154,7 @@ INDEX = re.compile(r"[0-9]{1,4}")
 COUNTS = {"one": 1, "single": 1, "only one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Setting:
     """A variable with its value. seen: the probe ran with it; else a text shows it. many: GPUs of this maker."""
 

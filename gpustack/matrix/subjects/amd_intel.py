@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import VersionRange
+from gpustack.model import field, row
 from gpustack.model.reading import key
 from gpustack.model.rows import Stated, hexadecimal
 
@@ -26,7 +26,7 @@ def _devices(numbers: list[str]) -> frozenset[int]:
     return frozenset(map(hexadecimal, numbers))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class GfxTarget(Stated):
     """One target, and the products that have it, by words in their names."""
 
@@ -38,7 +38,7 @@ class GfxTarget(Stated):
         return f"{', '.join(self.names)}: {self.gfx} ({self.generation})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class RocmSupport(Stated):
     """The targets that some releases of ROCm support, and how well (supported, deprecated, release-ready, built …)."""
 
@@ -50,7 +50,7 @@ class RocmSupport(Stated):
         return f"ROCm {self.rocm}, {self.level}: {' '.join(self.gfx)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class TorchRocmBuild(Stated):
     """One build of torch for a ROCm version; ``archs`` is empty if its GPU code was not read."""
 
@@ -63,7 +63,7 @@ class TorchRocmBuild(Stated):
         return f"torch {self.torch} is built for ROCm {self.rocm}{code}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class DriverWindow(Stated):
     """The releases of ROCm that run on one release of amdgpu-dkms."""
 
@@ -74,7 +74,7 @@ class DriverWindow(Stated):
         return f"amdgpu driver {self.driver} runs ROCm {self.rocm}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class DriverModule(Stated):
     """The version that the module of one amdgpu-dkms release reports."""
 
@@ -85,7 +85,7 @@ class DriverModule(Stated):
         return f"amdgpu driver {self.driver} brings module {self.module}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Override(Stated):
     """The value of HSA_OVERRIDE_GFX_VERSION that treats a target as its nearest relative, and the result."""
 
@@ -97,7 +97,7 @@ class Override(Stated):
         return f"{self.gfx} with HSA_OVERRIDE_GFX_VERSION={self.value}: {self.outcome}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class ChipsWithoutKfd(Stated):
     """Chips that the kernel's compute driver does not support; ``never``: under no condition."""
 
@@ -113,7 +113,7 @@ class ChipsWithoutKfd(Stated):
         return f"{', '.join(self.chips)}: {self.rule}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class IntelPlatform(Stated):
     """One platform. ``xe``: the module xe binds to it by default (None: unknown)."""
 
@@ -135,7 +135,7 @@ class IntelPlatform(Stated):
         return f"{self.name}: {served} from the {which} of the compute runtime"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class IntelProduct(Stated):
     """The name that the driver gives some PCI device numbers."""
 
@@ -143,7 +143,7 @@ class IntelProduct(Stated):
     devices: frozenset[int] = field(metadata=key("devices", _devices))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class KernelRule(Stated):
     """What a kernel module needs."""
 
@@ -154,7 +154,7 @@ class KernelRule(Stated):
         return f"{self.module}: {self.rule}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class XpuBuild(Stated):
     """The oneAPI runtime that an XPU build of torch pins."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from math import exp, sqrt
 from typing import TYPE_CHECKING
+
+from gpustack.model import record
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -40,7 +41,7 @@ def tokens(text: str) -> frozenset[str]:
     return frozenset((*found, *(f"{one} {other}" for one, other in pairwise(found))))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ranked:
     """A cause, its share of the likelihood, and the features that point to it, the strongest first."""
 
@@ -49,7 +50,7 @@ class Ranked:
     because: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Index:
     """Which features point to which causes.
 

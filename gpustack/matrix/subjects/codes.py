@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpustack.matrix.subjects import rows_of
+from gpustack.model import field, record, row
 from gpustack.model.facts import Layer
 from gpustack.model.reading import key, whole
 from gpustack.model.report import Row
@@ -43,7 +43,7 @@ def _meaning(line: Mapping[str, Any]) -> str:
     return str(line.get("meaning", UNEXPLAINED.get(line["origin"], "")))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Family:
     """Numbers of one kind. ``said`` is an expression for a line that contains one.
 
@@ -59,7 +59,7 @@ class Family:
     spelt: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Code(Stated):
     """A number that a library or the kernel log reports: its name, its meaning, its usual cause or what to do."""
 
@@ -72,7 +72,7 @@ class Code(Stated):
         return f"{self.number} ({self.name}): {self.meaning}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class CodeLine(Stated):
     """One row of a table of numbers; some rows are about several numbers."""
 
@@ -94,7 +94,7 @@ class CodeLine(Stated):
         return f"{', '.join(map(str, self.numbers))} ({self.spellings[0]}): {self.meaning or 'not explained'}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Number:
     """One number of a family: its names, its meaning, its usual cause, and what to do.
 
@@ -115,7 +115,7 @@ class Number:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Bucket(Stated):
     """The meaning of an action word in NVIDIA's Xid catalogue."""
 
@@ -123,7 +123,7 @@ class Bucket(Stated):
     meaning: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Cascade(Stated):
     """Xids that cause others on the same GPU within seconds; ``sxid`` if a switch is the cause."""
 
@@ -137,7 +137,7 @@ class Cascade(Stated):
         return f"Xid {' or '.join(map(str, self.then))} after {cause}: {self.why}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class ClockReason(Stated):
     """One reason, as a bit, for clocks below their maximum; ``weight`` is ok, info, warn or bad."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import gpus, rows_of
 from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model import field, row
 from gpustack.model.reading import key
 from gpustack.model.rows import Stated
 from gpustack.model.versions import CudaVersion, DriverRelease
@@ -22,7 +22,7 @@ def _numbers(kernel: str) -> tuple[int, ...]:
 KEPT = frozenset({"LTS", "PB"})  # kinds of branches for long use: long-term support and production
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Branch(Stated):
     """One branch from its first to its last release; ``end`` is the date or month when its support ends."""
 
@@ -42,7 +42,7 @@ class Branch(Stated):
         return f"driver branch {self.number} runs CUDA up to {self.cuda}{ends}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Listed(Stated):
     """The oldest driver release whose product list includes this GPU."""
 
@@ -53,7 +53,7 @@ class Listed(Stated):
         return f"{self.product} is listed by driver {self.driver} and newer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Build(Stated):
     """One driver release known to build with a kernel, or to fail; or whose own source names the kernel."""
 

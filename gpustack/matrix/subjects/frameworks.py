@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import generated, rows_of
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, is_version, minor, numbers, version_of
+from gpustack.model import field, row
 from gpustack.model.reading import key, made, whole
 from gpustack.model.rows import Stated, driver, spelt
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
@@ -20,7 +20,7 @@ def _spans(said: Mapping[str, str]) -> Mapping[str, VersionRange]:
     return {name: VersionRange.parse(span) for name, span in said.items() if span != "any"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class JaxRelease(Stated):
     """One release: its Pythons and the CUDA majors that it has builds for."""
 
@@ -35,7 +35,7 @@ class JaxRelease(Stated):
         return f"JAX {self.version} has builds for CUDA {majors} and needs Python {self.requires_python}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class JaxBuild(Stated):
     """One release for one CUDA major; a field is None (or empty) if its source does not mention it."""
 
@@ -58,7 +58,7 @@ class JaxBuild(Stated):
         return f"JAX {self.version} for CUDA {self.cuda} needs {needs or 'its own libraries'}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Plugin(Stated):
     """What the plugin of some releases for one CUDA major requires, by part of CUDA (nvcc, cudart, cublas)."""
 
@@ -71,7 +71,7 @@ class Plugin(Stated):
         return f"{self.plugin} {self.versions.text} requires {wanted}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class TensorflowRelease(Stated):
     """One minor release: the CUDA and cuDNN of its GPU build, whose majors are needed at run time.
 
@@ -91,7 +91,7 @@ class TensorflowRelease(Stated):
         return f"{made}, for Python {self.pythons[0]} to {self.pythons[-1]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Platform(Stated):
     """Whether some releases of TensorFlow support GPUs on a platform."""
 
@@ -100,7 +100,7 @@ class Platform(Stated):
     gpu: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class OnnxRelease(Stated):
     """One minor release of ONNX (1.20), or of ONNX Runtime: the newest opset and format version."""
 
@@ -114,7 +114,7 @@ class OnnxRelease(Stated):
         return f"{self.name} {self.version} {does} opset {self.opset} and older, version {self.ir} of the format"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class OrtRelease(Stated):
     """One minor release of onnxruntime-gpu on the package index, built for one CUDA major and one cuDNN major.
 
@@ -137,7 +137,7 @@ class OrtRelease(Stated):
         return f"onnxruntime-gpu {self.version} is made for CUDA {self.cuda} and cuDNN {self.cudnn}{trt}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Feed(Stated):
     """A build of a minor release (or of some of its patch releases ``only``) for another CUDA, on its own feed."""
 
@@ -151,7 +151,7 @@ class Feed(Stated):
         return f"{which} for CUDA {self.cuda} and cuDNN {self.cudnn} is on its own feed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class WheelSpan(Stated):
     """Releases of a wheel or one of its extras, from first to last minor (None: up to now), for one CUDA major."""
 
@@ -166,7 +166,7 @@ class WheelSpan(Stated):
         return f"{name} {which} is made for CUDA {self.cuda}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class CondaBuilds(Stated):
     """The CUDA versions for which conda-forge builds one release of PyTorch for Linux."""
 
@@ -177,7 +177,7 @@ class CondaBuilds(Stated):
         return f"conda-forge builds torch {self.torch} for CUDA {', '.join(map(str, self.cudas))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class TensorflowPins(Stated):
     """The NumPy that one release of TensorFlow requires, which may differ on Python 3.12 and newer."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, minor, numbers, version_of
+from gpustack.model import field, row
 from gpustack.model.reading import key
 from gpustack.model.report import Row
 from gpustack.model.rows import Stated
@@ -56,7 +56,7 @@ def _split(said: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(pythons.split()) for name, pythons in said.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Together(Stated):
     """Which releases of the distributions that make up one product match."""
 
@@ -66,7 +66,7 @@ class Together(Stated):
         return self.rule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Release(Stated):
     """One release: its wheels as Pythons by platform, and their requirements on what the matrix knows (PEP 508).
 
@@ -131,7 +131,7 @@ class Release(Stated):
         return named or tuple(one for one in PYTHONS if self.python.holds(f"{one}.99")) or PYTHONS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Unserved(Stated):
     """Releases that are listed, and cannot be had as they were; ``stops``: their installation ends in an error."""
 

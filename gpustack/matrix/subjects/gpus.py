@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import VersionRange
+from gpustack.model import field, row
 from gpustack.model.reading import key, whole
 from gpustack.model.rows import Stated
 from gpustack.model.versions import ComputeCapability
@@ -58,7 +58,7 @@ def _kind(word: str) -> str:
     return word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class ProductLine(Stated):
     """Products of one kind and compute capability; ``kind`` is datacenter, workstation, consumer or embedded."""
 
@@ -72,7 +72,7 @@ class ProductLine(Stated):
         return f"{self.series}: compute capability {self.capability}, {self.kind}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class SharedName(Stated):
     """Names shared by products of different compute capability, and those products."""
 
@@ -84,7 +84,7 @@ class SharedName(Stated):
         return f"{', '.join(self.names)}: {self.why}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Figures(Stated):
     """A product's datasheet figures: memory in decimal GB, bandwidth in GB/s, dense peaks in TFLOPS (int8: TOPS)."""
 
@@ -103,7 +103,7 @@ class Figures(Stated):
         return f"datasheet of {self.name}: {shown or 'no peaks'}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class JetPack(Stated):
     """One JetPack: its Jetson Linux (L4T), CUDA and GPUs; ``servers``: it runs builds for ARM servers."""
 
@@ -118,7 +118,7 @@ class JetPack(Stated):
         return f"JetPack {self.jetpack} (Jetson Linux {self.l4t}, CUDA {self.cuda}) runs {runs}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class JetsonTorch(Stated):
     """The releases of PyTorch that NVIDIA builds for some JetPacks: on an index, or on a page with a wheel for each."""
 

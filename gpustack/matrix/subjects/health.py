@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from gpustack.matrix.subjects import rows_of
+from gpustack.model import field, record
 from gpustack.model.facts import JsonValue
 from gpustack.model.reading import key, whole
 from gpustack.model.report import Severity
@@ -37,7 +37,7 @@ class Side(str, Enum):
         return (measured > bound) == (self in {Side.ABOVE, Side.AT_LEAST})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Path:
     """A fact by its path of names; each name in ``each`` has several members below it."""
 
@@ -67,7 +67,7 @@ def _place(said: Mapping[str, Any]) -> str:
     return place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Condition:
     """What must be true for a row to apply: a fact of the instance, of its GPU, of a component or of the host."""
 
@@ -82,7 +82,7 @@ class Condition:
     count: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Duty(Stated):
     """What all rows about one fact have: its component, the conditions, and the finding if it is violated."""
 
@@ -108,7 +108,7 @@ class Duty(Stated):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class State(Duty):
     """A fact that must have one of some values, or none of some; ``known``: it must have been read at all.
 
@@ -137,7 +137,7 @@ class State(Duty):
         return " and ".join([*words, "is read"] if self.known else words)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Limit(Duty):
     """A number that must stay on the good side of a value, or of the least of other facts minus a margin.
 
@@ -169,7 +169,7 @@ class Limit(Duty):
         return f"is bad {self.bad.value.replace('-', ' ')} {share}{against}{less}{rate}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Alike(Duty):
     """A fact that must be equal on all siblings; with ``usual``, only if most of them have one of these values."""
 
@@ -181,7 +181,7 @@ class Alike(Duty):
         return "is equal among siblings"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Count(Stated):
     """Two lists of GPUs; the second must have every GPU of the first."""
 
@@ -196,7 +196,7 @@ class Count(Stated):
         return f"every GPU of the list {self.every} is in the list {self.among}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Judged(Stated):
     """A comparison made in code, since it involves several components; the row describes it and names its source."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import VersionRange
+from gpustack.model import field, record, row
 from gpustack.model.reading import key
 from gpustack.model.rows import Stated
 
@@ -35,7 +35,7 @@ class Proof(str, Enum):
     REPORT = "report"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Machine:
     """The facts of a machine that rows need; unknown ones stay empty, and rows that need them do not match."""
 
@@ -45,7 +45,7 @@ class Machine:
     architecture: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class KnownBad(Stated):
     """One combination: versions that fail, with what and on what; ``when`` is a condition that no version shows.
 

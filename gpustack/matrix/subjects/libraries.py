@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import VersionRange, numbers
+from gpustack.model import field, row
 from gpustack.model.reading import key, whole
 from gpustack.model.rows import Stated, driver
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
@@ -23,7 +23,7 @@ _CUDA_11 = 11
 _MAJORS = (12, 13)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Soname(Stated):
     """The name that a library is loaded under, the CUDA majors whose builds have it, and the wheels that contain it."""
 
@@ -37,7 +37,7 @@ class Soname(Stated):
         return f"{self.soname} belongs to CUDA {' or '.join(map(str, self.majors))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class ToolkitParts(Stated):
     """The versions of the libraries in one release of the toolkit, by library (cublas, cufft, nvrtc …)."""
 
@@ -52,7 +52,7 @@ class ToolkitParts(Stated):
         return f"CUDA {self.toolkit} comes{cublas}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class CudnnRelease(Stated):
     """Releases of cuDNN in one range.
 
@@ -72,7 +72,7 @@ class CudnnRelease(Stated):
         return f"cuDNN {self.versions} ({self.soname}) is for CUDA {', '.join(self.cuda)}{gpu}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class NcclRelease(Stated):
     """One release: the CUDA version inside its wheel and the code in it, by CUDA major, empty if not read."""
 
@@ -98,7 +98,7 @@ class NcclRelease(Stated):
         return f"NCCL {self.version}" + (f" was built with CUDA {built}" if built else f" is of {self.date}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class NcclWheel(Stated):
     """The wheel for one CUDA major, its first and last release, and the oldest Linux driver."""
 
@@ -112,7 +112,7 @@ class NcclWheel(Stated):
         return f"{self.wheel} needs driver {self.driver} or newer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class TensorrtRelease(Stated):
     """One release; ``cuda`` are the toolkits (or majors) it was built with, ``cudnn`` is None if none is needed."""
 
@@ -133,7 +133,7 @@ class TensorrtRelease(Stated):
         return f"TensorRT {self.version} is built with CUDA {' and '.join(self.cuda)}{cudnn}{gpu}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class TensorrtDriver(Stated):
     """The oldest Linux driver of a range of releases in their builds for one CUDA major."""
 

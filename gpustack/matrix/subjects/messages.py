@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.codes import FAMILIES, Number, numbers
 from gpustack.matrix.subjects.ranges import SPELLED
 from gpustack.matrix.subjects.wording import compiled, expression, words
+from gpustack.model import field, record, replace, row
 from gpustack.model.reading import frozen, key
 from gpustack.model.report import Row
 from gpustack.model.rows import Stated
@@ -36,7 +36,7 @@ STATUS = "status"  # of the copy itself, not one of its facts: present or failed
 MEMBER = re.compile(r"[^\s,;]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Implied:
     """A fact that a message implies: the copy of the component, the fact's path, and its value, not yet filled in."""
 
@@ -95,7 +95,7 @@ def _forms(text: str | Sequence[str]) -> tuple[str, ...]:
     return (text,) if isinstance(text, str) else tuple(text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Pattern:
     """One message of a program or of the kernel, or of a person, and what it means.
 
@@ -199,7 +199,7 @@ def _ignoring_case(match: str) -> re.Pattern[str]:
     return re.compile(match, re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Words(Stated):
     """The words that people use for a thing or for a state."""
 
@@ -214,7 +214,7 @@ class Words(Stated):
         return self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Meaning(Stated):
     """A thing in a state, and the equivalent kind of message, ``unless`` or ``only`` if a line contains certain words.
 

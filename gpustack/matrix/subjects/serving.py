@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import generated, rows_of, torch
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, version_of
+from gpustack.model import field, row
 from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
@@ -38,7 +38,7 @@ def _arch(text: str) -> Iterator[CodeArch]:
         yield CodeArch("compute", capability)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class ServingRelease(Stated):
     """One release of a server; ``archs`` is its GPU code, empty if no row states it.
 
@@ -63,7 +63,7 @@ class ServingRelease(Stated):
         return f"{self.component} {self.version} requires torch {self.torch.text or 'of any version'}{made}{stub}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Technique(Stated):
     """A technique that a server supports, and what it needs: GPUs from ``lowest`` to ``newest``, a file or a package.
 
@@ -100,7 +100,7 @@ class Technique(Stated):
         return f"{self.component} {self.versions}, {self.name}: {self.span}{note}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class VllmRelease(Stated):
     """One release of vLLM; ``cuda`` is that of the torch build that the package index serves for its pin."""
 
@@ -114,7 +114,7 @@ class VllmRelease(Stated):
         return f"vllm {self.version} requires torch {self.torch} and Python {self.python}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class VllmFloor(Stated):
     """The lowest compute capability that the prebuilt wheels of some vLLM releases support."""
 
@@ -125,7 +125,7 @@ class VllmFloor(Stated):
         return f"wheels of vllm {self.versions} run from compute capability {self.capability} on"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Program(Stated):
     """What a program that runs models, or a number format, needs; ``on`` is what a question about it is really about.
 
@@ -154,7 +154,7 @@ class Program(Stated):
         return f"{self.component} needs {', '.join(filter(None, needs))}{f' ({self.note})' if self.note else ''}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class OtherSystem(Stated):
     """What a component does on an operating system without NVIDIA's driver; a row without one covers all others."""
 
@@ -167,7 +167,7 @@ class OtherSystem(Stated):
         return self.says
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class RocmWheels(Stated):
     """A release of a server for AMD GPUs: only ``index`` has its wheels, for one Python."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import rows_of
+from gpustack.model import field, row
 from gpustack.model.facts import Layer
 from gpustack.model.reading import key
 from gpustack.model.rows import Stated
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class LayerRow(Stated):
     """One layer of the stack; ``also`` are other names for it, ``see`` commands that show what is in it."""
 
@@ -32,7 +32,7 @@ class LayerRow(Stated):
         return f"{self.layer.value} layer: {self.role}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Named(Stated):
     """A term of the stack: what it is for, what it needs (ids and terms), and commands that show it."""
 
@@ -44,7 +44,7 @@ class Named(Stated):
     findings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class System(Named):
     """One system of the stack."""
 
@@ -55,7 +55,7 @@ class System(Named):
         return f"{self.id}: {self.role}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Term(Named):
     """One term of the field that is not a system."""
 
@@ -65,7 +65,7 @@ class Term(Named):
         return f"{self.name}: {self.role}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class NumberLeads(Stated):
     """The findings that a number of a family (cuda, nvml, xid …) usually leads to, the likeliest first."""
 
@@ -77,7 +77,7 @@ class NumberLeads(Stated):
         return f"{self.family} {self.number} mostly leads to {', '.join(self.findings)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Place(Stated):
     """The layer of a finding, and the system or term that it is about, if any."""
 

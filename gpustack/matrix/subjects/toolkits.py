@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model import field, row
 from gpustack.model.reading import key, whole
 from gpustack.model.rows import Stated, driver, spelt
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FIRST_BUILD = 20  # nvcc's third number is a build number (12.2.91); no CUDA release had so many patch releases
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Toolkit(Stated):
     """One release of the CUDA toolkit and the driver that runs everything it builds."""
 
@@ -30,7 +30,7 @@ class Toolkit(Stated):
         return f"CUDA {self.version} comes with driver {spelt(self.driver)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Release(Stated):
     """One release of the toolkit; ``driver`` is None if only the ``branch`` of the driver is published."""
 
@@ -48,7 +48,7 @@ class Release(Stated):
         return f"CUDA {self.version} comes with driver {spelt(self.driver)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Floor(Stated):
     """The oldest driver that runs every build of a CUDA major, on Linux and, where published, on Windows."""
 
@@ -60,7 +60,7 @@ class Floor(Stated):
         return f"CUDA {self.major}.x needs driver {self.linux} or newer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Target(Stated):
     """What a minor version of the toolkit compiles for (empty: not measured) and the newest PTX that it writes."""
 
@@ -77,7 +77,7 @@ class Target(Stated):
         return f"CUDA {self.cuda} writes PTX up to {'.'.join(map(str, self.ptx))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Variant(Stated):
     """A target with a suffix, such as sm_90a, and the first toolkit that has it."""
 
@@ -89,7 +89,7 @@ class Variant(Stated):
         return f"{self.target} can be compiled from CUDA {self.first} on"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class CompatPackage(Stated):
     """A user-space driver of a newer branch, for data-centre GPUs with a kernel driver of one of the base branches."""
 
@@ -102,7 +102,7 @@ class CompatPackage(Stated):
         return f"{self.name} runs on driver branches {', '.join(map(str, self.bases))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class HostCompilers(Stated):
     """What nvcc of one CUDA version accepts: the newest compiler its header allows, the oldest its guide requires."""
 
@@ -171,7 +171,7 @@ def compats_for(matrix: Matrix, cuda: CudaVersion, branch: int) -> tuple[CompatP
     return tuple(sorted((one for one in fitting if branch in one.bases), key=lambda one: one.cuda))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Packaged(Stated):
     """The major versions of GCC that a distribution's release has as separate packages."""
 
@@ -183,7 +183,7 @@ class Packaged(Stated):
         return f"{self.distribution} {self.release} has GCC {', '.join(map(str, self.gcc))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class SystemGlibc(Stated):
     """The glibc in one release of some distributions."""
 
@@ -239,7 +239,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Monthly(Stated):
     """One month of NVIDIA's images: GPUs from ``lowest`` to the generation of ``newest``; None: no row states it.
 

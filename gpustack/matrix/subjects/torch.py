@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import rows_of
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, is_version, minor, numbers
+from gpustack.model import field, record, row
 from gpustack.model.reading import key, whole
 from gpustack.model.report import Row
 from gpustack.model.rows import Stated
@@ -28,7 +28,7 @@ def _version(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Release(Stated):
     """One release on the package index.
 
@@ -52,7 +52,7 @@ class Release(Stated):
         return f"torch {self.version}: {build}, Python {self.pythons[0]} to {self.pythons[-1]}{glibc}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Minor(Stated):
     """One minor release of PyTorch: the build that a plain install picks, its Pythons and its oldest glibc."""
 
@@ -66,7 +66,7 @@ class Minor(Stated):
         return f"torch {self.torch}: {self.tag} by default, {pythons}, glibc {self.glibc}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Build:
     """One build of one release for one platform, by its tag on PyTorch's own index (cu128, rocm6.3, xpu, cpu).
 
@@ -89,7 +89,7 @@ class Build:
         return {"cu": "cuda"}.get(match.group(), match.group()) if match else "cpu"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Companions(Stated):
     """torchvision and torchaudio for one release of PyTorch; ``pin`` is the torch that torchvision requires."""
 
@@ -103,7 +103,7 @@ class Companions(Stated):
         return f"torch {self.torch} goes with torchvision {self.torchvision}{audio}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Offer(Stated):
     """The tags offered for a minor release, or ``only`` for some of its patch releases, on one platform."""
 
@@ -116,7 +116,7 @@ class Offer(Stated):
         return f"torch {_some(self.torch, self.only)} for {self.platform} is offered as {' '.join(self.tags)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Libraries(Stated):
     """The cuDNN and NCCL of one CUDA build of a minor release."""
 
@@ -135,7 +135,7 @@ class Libraries(Stated):
         return f"torch {self.torch} for CUDA {self.cuda} was made with cuDNN {self.cudnn}{nccl}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Code(Stated):
     """The GPU code in one CUDA build of a minor release for one platform."""
 
@@ -160,7 +160,7 @@ class Code(Stated):
         return f"{which} has code for {' '.join(map(str, self.archs))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class Platform(Stated):
     """What applies to a platform: the tag of its plain install, or that it has the code of Linux x86-64 (no tag)."""
 

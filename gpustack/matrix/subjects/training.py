@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import generated, rows_of, serving
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, version_of
+from gpustack.model import field, row
 from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpustack.model.report import Row
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class FlashWheels(Stated):
     """The wheels of one release of flash-attn: torch minors (2.8) and CUDA versions that they are built with."""
 
@@ -35,7 +35,7 @@ class FlashWheels(Stated):
         return f"wheels of flash-attn {self.version} are for torch {', '.join(self.torches)} with CUDA {cudas}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class TorchPin(Stated):
     """The torch that one release of a library requires."""
 
@@ -48,7 +48,7 @@ class TorchPin(Stated):
         return f"{self.component} {self.version} requires torch {self.torch.text or 'of any version'}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class BitsandbytesRelease(Stated):
     """The CUDA and ROCm versions for which one release of bitsandbytes has a library.
 
@@ -69,7 +69,7 @@ class BitsandbytesRelease(Stated):
         return f"bitsandbytes {self.version} brings CUDA {', '.join(map(str, self.cudas))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class BitsandbytesBuild(Stated):
     """The GPU code in the libraries of some releases of bitsandbytes for some CUDA versions."""
 
@@ -82,7 +82,7 @@ class BitsandbytesBuild(Stated):
         return f"bitsandbytes {self.versions} for CUDA {self.cuda} has code for {code}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class EngineRelease(Stated):
     """The oldest CUDA and cuDNN that one release of Transformer Engine supports."""
 
@@ -94,7 +94,7 @@ class EngineRelease(Stated):
         return f"Transformer Engine {self.version} needs CUDA {self.cuda} and cuDNN {self.cudnn}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class GpuFloor(Stated):
     """The lowest compute capability that some releases of a library, or the part named by ``what``, support."""
 
@@ -113,7 +113,7 @@ class GpuFloor(Stated):
         return f"{named}, {self.what}: compute capability {self.capability} or newer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class CupyNumpy(Stated):
     """The NumPy that the METADATA of some CuPy releases lets pip install; the one in its guide is often older."""
 
@@ -124,7 +124,7 @@ class CupyNumpy(Stated):
         return f"CuPy {self.versions} requires numpy {self.numpy}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class TritonPin(Stated):
     """The Triton that a torch requires, by torch's minor (2.8) or exact release (2.7.1)."""
 
@@ -135,7 +135,7 @@ class TritonPin(Stated):
         return f"torch {self.torch} requires triton {self.triton}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class TritonFloor(Stated):
     """The lowest compute capability that some releases of Triton compile for."""
 
@@ -146,7 +146,7 @@ class TritonFloor(Stated):
         return f"triton {self.versions} is for compute capability {self.capability} and newer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class BadPair(Stated):
     """A release of cuda-core that fails with these releases of cuda-bindings, both ends included, and how."""
 
@@ -159,7 +159,7 @@ class BadPair(Stated):
         return f"cuda-core {self.core} with cuda-bindings {self.first} to {self.last}: {self.outcome}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class BindingsFloor(Stated):
     """What a major version of cuda-bindings loses on a driver below a CUDA version; ``weight`` is its severity."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import generated, rows_of
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, numbers
+from gpustack.model import field, row
 from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EVERY = "any"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@row
 class WheelTags(Stated):
     """The wheels of some consecutive releases: ``pythons`` are 3.13, 3.13t (without the GIL), 3.8+ (abi3) or any."""
 

@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from gpustack.collect import targets
 from gpustack.collect.subprocesses import Door
 from gpustack.errors import InputError, NothingSeenError, UsageError
 from gpustack.matrix import Matrix
+from gpustack.model import record
 from gpustack.model.trace import Figure, Trace
 from gpustack.trace.counting import cache
 from gpustack.trace.frameworks.chain import there
@@ -120,7 +121,7 @@ def told(model: Model) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Limits:
     """The GPU with its attributes, and the limits of its memory, cache and products."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.bench.timing import PATIENCE_NS, WAIT
+from gpustack.model import record
 from gpustack.trace.gpu.plan import FILE, Launch, Multiply, Plan, Work, number, plan
 from gpustack.trace.models import Model, Role
 from gpustack.trace.ops import encode
@@ -34,7 +35,7 @@ LEAST_PART = 16  # of the free memory, available to a workspace
 Run = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Arena:
     """Where each weight and the input begins, and the total length; the input is at the end."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
 from functools import singledispatch
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.errors import UsageError
+from gpustack.model import record
 from gpustack.trace import ops
 from gpustack.trace.counting import TAPS
 
@@ -32,7 +32,7 @@ Grid: TypeAlias = tuple[int, int, int]
 Given: TypeAlias = str | int | float  # the name of a tensor, or a number of 32 bits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Launch:
     """One launch of a kernel; ``shared`` is a block's dynamic shared memory in bytes."""
 
@@ -44,7 +44,7 @@ class Launch:
     shared: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Multiply:
     """One matrix product by cuBLASLt: D = A transposed x B column by column, which is y = b x a transposed row by row.
 
@@ -69,7 +69,7 @@ class Multiply:
 Work: TypeAlias = Launch | Multiply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Plan:
     """A model's launches: one-time work on its weights, the work of each pass, and additional tensors.
 
