@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import fields
 from itertools import permutations
 from pathlib import Path
 
@@ -158,7 +159,7 @@ def test_the_summary_of_a_step_is_appended_and_never_too_long(
     many = reports.driver_too_old()
     long = type(many)(
         **{
-            **{name: getattr(many, name) for name in many.__slots__},
+            **{one.name: getattr(many, one.name) for one in fields(many)},
             "not_seen": reports.h200().not_seen * 20_000,
         }
     )

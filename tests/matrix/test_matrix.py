@@ -31,7 +31,7 @@ TYPED = (
     *("nvml_codes", "cuda_codes", "torch_releases", "torch_builds", "onnxruntime", "jax_extras", "bad_pairs"),
     "bindings_floors",
 )
-PINNED = ("messages_container", "messages_driver", "messages_hardware", "messages_kernel")
+PINNED = tuple(sorted(path.stem for path in assets.MATRIX.glob("messages_*.toml")))
 REPOSITORY = re.compile(r"(?<![\w./-])[\w.-]+/[\w.-]+(?: \S+)?: ")
 REVISION = re.compile(r" (?:at|of) (?=[\w.+-]*\d)[\w.+-]{3,}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import pytest
@@ -111,7 +112,7 @@ def empty(status: Health) -> Report:
     report = judge(facts, MATRIX)
     return type(report)(
         **{
-            **{name: getattr(report, name) for name in report.__slots__},
+            **{one.name: getattr(report, one.name) for one in fields(report)},
             "findings": (),
             "verdict": type(report.verdict)(status=status),
         }

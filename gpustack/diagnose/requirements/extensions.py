@@ -122,7 +122,8 @@ def _pinned(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
 def _listed(copy: Copy, matrix: Matrix) -> Iterator[Pin]:
     """Return the PyTorch that the METADATA of a release names, on whatever Python."""
     for one in generated.named(matrix, copy.component, copy.version):
-        if (span := one.pin("torch")) and span.text:
+        span = one.pin("torch") or one.pin("torch", extra="srt")  # sglang's server before 0.5
+        if span and span.text:
             yield span, one.requiring("torch", span), Kept.BROKEN
 
 
