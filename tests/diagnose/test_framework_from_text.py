@@ -221,7 +221,7 @@ def test_jax_and_its_plugin_of_other_releases_are_named(text: str, mentions: tup
         ("numba==0.61.0\nnumpy==2.1.3", None),
         ("vllm==0.9.2\ntorch==2.7.0", None),
         ("vllm==0.2.7\ntorch==2.1.0", None),  # only the last number differs: a list does not show whether that matters
-        ("bitsandbytes==0.46.0\ntorch==1.0.0", None),  # the matrix has no requirements of that release
+        ("bitsandbytes==0.46.0\ntorch==1.0.0", "bitsandbytes requires torch <3,>=2.2; this machine has torch 1.0.0"),
         ("numba==99.0\nnumpy==2.2.0", None),
         ("autoawq==0.2.6\ntorch==2.5.1", "autoawq 0.2.6 requires torch ==2.3.1, but torch 2.5.1 is installed"),
         ("autoawq==0.2.6\ntorch==2.3.0", None),

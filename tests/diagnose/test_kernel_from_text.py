@@ -79,7 +79,6 @@ NAMED = (
     (HMM, "RTX 5090, driver 575.57.08\ncuda driver library init failure: 3", "575.57.08"),
     (STALE, "failed call to cuInit: CUDA_ERROR_UNKNOWN: unknown error\nthe laptop was suspended before", "nvidia_uvm"),
     (STALE, "cuInit returned 999 after resuming from hibernation", "suspend"),
-    (STALE, "UserWarning: CUDA unknown error - this may be due to an incorrectly set up environment", "999"),
     (UVM, "ls: cannot access '/dev/nvidia-uvm': No such file or directory\ncuInit failed: 999", "/dev/nvidia-uvm"),
     (UVM, "modprobe: FATAL: Module nvidia-uvm not found in directory /lib/modules/5.4.0", "nvidia_uvm"),
     (UVM, NO_LSMOD_UVM, "modprobe nvidia_uvm"),
@@ -158,10 +157,20 @@ def test_a_gpu_given_on_to_a_guest_is_not_held_by_nouveau() -> None:
     assert not roots(f"{lspci}\n\tKernel driver in use: vfio-pci\n{PROBE}")
 
 
-def test_an_unknown_error_without_a_suspend_is_less_sure_than_with_one() -> None:
-    error = "failed call to cuInit: CUDA_ERROR_UNKNOWN: unknown error"
-    assert roots(error)[0].confidence is Confidence.POSSIBLE
-    assert roots(f"{error}\nafter suspend and resume")[0].confidence is Confidence.LIKELY
+@pytest.mark.parametrize(
+    "error",
+    [
+        "failed call to cuInit: CUDA_ERROR_UNKNOWN: unknown error",
+        "UserWarning: CUDA unknown error - this may be due to an incorrectly set up environment",
+    ],
+)
+def test_an_unknown_error_proves_a_stale_module_only_beside_a_suspend(error: str) -> None:
+    assert not roots(error)
+    report = judge(load(["-"], io.BytesIO(error.encode()), MATRIX), MATRIX)
+    assert report.candidates[0].id == STALE
+    assert [(one.id, one.confidence) for one in roots(f"{error}\nafter suspend and resume")] == [
+        (STALE, Confidence.LIKELY)
+    ]
 
 
 def test_a_kernel_too_old_for_an_amd_gpu_is_told_from_a_gpu_too_old() -> None:

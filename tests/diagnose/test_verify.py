@@ -73,6 +73,7 @@ NOT_TRIED = {
     r"grep -ho .*": "it reads the memory maps of running processes",
     r"gpustack --version": "it shows which gpustack was installed; whether it is new enough, a person says",
     r'python -c "import numpy; print\(numpy.__version__\)"': "it shows which NumPy is there, which a person reads",
+    r"export NCCL_DEBUG=INFO": "NCCL then names the interface it uses, which a person reads",
     r"grep .*|echo .*|where .*": "it shows a setting, which a person reads",
 }
 DOCTOR = r"gpustack doctor( --deep)?( --python \S+)?"

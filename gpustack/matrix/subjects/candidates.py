@@ -94,6 +94,8 @@ class Index:
 
     def similar(self, cause: str, seen: Collection[str], most: int) -> tuple[str, ...]:
         """Return the threads of a cause's recorded machines that have most in common with these observations."""
+        if cause not in self.causes:  # no recorded machine has it
+            return ()
         names, at = tuple(self.features), f"{self.causes.index(cause)}\t"
         alike: dict[str, float] = {}
         for line in self.cases:
