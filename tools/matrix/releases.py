@@ -55,8 +55,8 @@ ABOUT = """\
 # releases  python: Requires-Python; wheels: Pythons by platform (3.8+: one wheel for it and every later one, 3.14t:
 #           without the GIL, any: all that python allows); glibc: what all wheels of a platform need; requires: what the
 #           wheel for Linux x86-64 (or else the first platform) requires of what the matrix knows; on: what that of
-#           another platform requires, where it differs. No requires: its METADATA was not read (yet), or there is only
-#           a source archive.
+#           another platform, or of another Python there, requires, where it differs. No requires: its METADATA was not
+#           read (yet), or there is only a source archive.
 """
 ALSO = frozenset({"numpy", "ml-dtypes", "llvmlite", "transformers", "protobuf", "setuptools", "dpcpp-cpp-rt"})
 
@@ -70,6 +70,7 @@ class Distribution:
     since: str
     unread: str = ""
     metadata: str = ""
+    apart: bool = False  # the wheels of a release require different things on different Pythons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,7 @@ class Reader:
     names: frozenset[str]
     before: Mapping[str, Mapping[str, object]]
     date: str
+    apart: bool
 
     def required(self, version: str, wheels: Sequence[Wheel], platforms: Mapping[str, str]) -> Mapping[str, object]:
         """Return what the wheels of a release require; without requirements if they were not read."""
@@ -109,7 +111,7 @@ class Reader:
         if kept and row.get("wheels") == platforms and not self._due(version):
             return kept
         try:
-            return _required(wheels, self.names, self.index)
+            return _required(wheels, self.names, self.index, apart=self.apart)
         except NotReadError:
             return kept
 
@@ -126,7 +128,7 @@ def table(
     if not releases:
         raise NotReadError(f"the index has no release of {one.name} since {one.since}")
     rows = {str(row["version"]): row for row in before}
-    reader = Reader(index=index, names=frozenset({*known, *ALSO}), before=rows, date=date)
+    reader = Reader(index=index, names=frozenset({*known, *ALSO}), before=rows, date=date, apart=one.apart)
     lines = [f"  {{ {_line(version, held, reader)} }},\n" for version, held in sorted(releases.items(), reverse=True)][
         ::-1
     ]
@@ -207,18 +209,25 @@ def _glibc(wheels: Sequence[Wheel]) -> dict[str, str]:
     return {name: glibc for name, held in sorted(found.items()) if len(held) == 1 and (glibc := next(iter(held)))}
 
 
-def _required(wheels: Sequence[Wheel], names: frozenset[str], index: Index) -> dict[str, object]:
-    """Return what the wheels require: for each platform, the wheel for the newest Python; macOS only if alone."""
+def _required(wheels: Sequence[Wheel], names: frozenset[str], index: Index, *, apart: bool) -> dict[str, object]:
+    """Return what the wheels require: for each platform, the wheel for the newest Python; macOS only if alone.
+
+    If it differs between Pythons (``apart``), ``on`` also has what the wheel for each other one requires.
+    """
     found: dict[str, tuple[str, ...]] = {}
+    others: dict[str, tuple[str, ...]] = {}
     for platform in READ:
         there = [one for one in wheels if platform in one.pythons]
         if there and not (platform == "linux-aarch64" and "any" in found) and not (platform == "macos-arm64" and found):
-            newest = max(there, key=lambda one: (max(map(_order, one.pythons[platform])), one.file.filename))
-            found[platform] = tuple(_known(index.metadata(newest.file), names))
+            there.sort(key=lambda one: (max(map(_order, one.pythons[platform])), one.file.filename), reverse=True)
+            read = [tuple(_known(index.metadata(one.file), names)) for one in (there if apart else there[:1])]
+            found[platform] = read[0]
+            for one, held in zip(there, read, strict=False):
+                others |= {f"{platform} {python}": held for python in one.pythons[platform] if held != read[0]}
     if not found:
         return {}
     usual = next(iter(found))
-    on = {name: held for name, held in found.items() if held != found[usual]}
+    on = {name: held for name, held in found.items() if held != found[usual]} | dict(sorted(others.items()))
     return {"requires": found[usual], **({"on": on} if on else {})}
 
 

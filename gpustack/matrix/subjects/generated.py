@@ -110,11 +110,12 @@ class Release(Stated):
 
         Without a Python, only a requirement that is the same for all the wheels' Pythons counts.
         """
-        said = self.on.get(platform, self.requires)
-        if not said or platform not in MACHINES:
-            return None
+        usual = self.on.get(platform, self.requires) or ()
         pythons = (minor(python.removesuffix("t")),) if python else self._pythons(platform)
-        found = {_joined(said, name, platform, one, extra) for one in pythons}
+        said = {one: self.on.get(f"{platform} {one}", usual) for one in pythons}
+        if platform not in MACHINES or not any(said.values()):
+            return None
+        found = {_joined(held, name, platform, one, extra) for one, held in said.items()}
         spans = found if python else found - {None}  # required on some Pythons but not on others
         return VersionRange(next(iter(spans)) or "") if len(spans) == 1 and None not in spans else None
 
