@@ -110,9 +110,10 @@ class Release(Stated):
 
         Without a Python, only a requirement that is the same for all the wheels' Pythons counts.
         """
-        usual = self.on.get(platform, self.requires) or ()
+        place = platform if platform in self.wheels else next(iter(self.wheels), platform)  # whose wheel says it
+        usual = self.on.get(place, self.requires) or ()
         pythons = (minor(python.removesuffix("t")),) if python else self._pythons(platform)
-        said = {one: self.on.get(f"{platform} {one}", usual) for one in pythons}
+        said = {one: self.on.get(f"{place} {one}", usual) for one in pythons}
         if platform not in MACHINES or not any(said.values()):
             return None
         found = {_joined(held, name, platform, one, extra) for one, held in said.items()}
