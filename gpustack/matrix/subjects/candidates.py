@@ -94,7 +94,7 @@ class Index:
 
     def similar(self, cause: str, seen: Collection[str], most: int) -> tuple[str, ...]:
         """Return the threads of a cause's recorded machines that have most in common with these observations."""
-        names, at = tuple(self.features), f"{self.causes.index(cause)}\t"
+        names, at = tuple(self.features), f"{self.causes.index(cause) if cause in self.causes else None}\t"
         alike: dict[str, float] = {}
         for line in self.cases:
             if line.startswith(at):
