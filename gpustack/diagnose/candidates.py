@@ -47,25 +47,37 @@ MOST_REASONS, MOST_SIMILAR, MOST_WORDS = 4, 3, 6
 FINE = MOST_CODE = 10_000  # weights have four digits
 SETTLED = frozenset({Health.HEALTHY, Health.NO_GPU})
 TEXT, WORDS = "text", "words"
+ON_THE_MACHINE = Decide(text="Run gpustack on the machine itself.", commands=(fixes.DOCTOR_DEEP,))
 NAMED = re.compile(r"[a-z_][\w-]{0,19}")
 # What a cause needs of the machine, by how its id begins: no other can have it.
 VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"} | {
     "user-not-in-render": "amd intel",
     "nvidia-": "nvidia",
 }
-# Without a known GPU, a word of the maker's own stack has to be there.
+# Without a known GPU, a word of the maker's own stack has to be there; and of the program or the thing at fault.
 OWN_WORDS = {
     "amd": re.compile(
-        r"amd|radeon|roc[mk]|\bhip|gfx|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|render"
+        r"amd|radeon|roc[mk]|\bhip|gfx|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|render|group"
     ),
     "nvidia": re.compile(""),
     "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native.api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
+}
+OF_PROGRAMS = {
+    "wsl-": re.compile(r"wsl|windows|microsoft|/mnt/c"),
+    "tf-": re.compile(r"tensorflow|\btf|keras|dso_loader|dlopen|stream_executor|dynamic library"),
+    "mig-": re.compile(r"\bmig|\b[abh][1-3]00|\ba30|uuid|instance"),
+    "bnb-": re.compile(r"bitsandbytes|bnb|[48].?bit|cuda.setup|qlora"),
+    "jax-": re.compile(r"jax|pjrt|xla"),
+    "multiple-cupy": re.compile("cupy"),
+    "vulkan-": re.compile(r"vulkan|\bvk|icd"),
+    "ort-": re.compile(r"onnx|\bort|executionprovider|cudnn"),
 }
 NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
 OF_LINUX = (
     *("dkms-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
-    "libcuda-so-",
+    *("libcuda-so-", "container-cgroup-", "nvidia-module-", "module-built-", "forward-compat-", "compat-libs-"),
+    *("open-module-", "closed-module-", "fabric-manager-", "glibc-", "libstdcxx-"),
 )
 
 
@@ -110,10 +122,10 @@ def _printed(facts: Facts) -> bool:
 
 def _spoken_of_at_work(facts: Facts) -> bool:
     words = frozenset(facts.words)
-    here = words & {"gpu", "gpus"} or _present(facts.find("gpu"))
     several = "gpus" in words or heard(facts, "gpu-count")  # of which one may hand wrong numbers to another
     work = words & (WORK_WORDS - {"nan"} if several else WORK_WORDS)
-    return bool(here and work and words & SPOKEN) and len(words) <= FEW_WORDS
+    here = words & {"gpu", "gpus"} or _present(facts, "gpu")
+    return bool(here and work and words & SPOKEN and len(words) <= FEW_WORDS)
 
 
 def likely(
@@ -124,19 +136,18 @@ def likely(
     What explains a program's message and is no fault of the machine (``noted``) goes before what only may be, and so
     does what a message mostly leads to by its row (docs/decisions/0012 says how much that gains).
     """
-    failed = any(one.status is Status.FAILED for one in facts.components)
-    if not (facts.messages or facts.words or failed):  # nothing to rank by
-        return
+    if not (facts.messages or facts.words or any(one.status is Status.FAILED for one in facts.components)):
+        return  # nothing to rank by
     held, seen = index(matrix), features(facts)
     ranked = [one for one in held.rank(seen) if one.cause != NOTHING_WRONG and possible(one.cause, facts)]
     least = LEAST * sum(one.weight for one in ranked)
     others = [one for one in ranked if one.because and one.cause not in known]
     led = _led(facts, matrix, seen)
-    without = [cause for cause in led if cause not in known and all(one.cause != cause for one in others)]
     weight = least or 1 / (len(led) + 1)  # where no recorded machine speaks for any cause
     others += (
         Ranked(cause=cause, weight=weight, because=tuple(f"{MESSAGE}:{kind}" for kind in led[cause]))
-        for cause in without
+        for cause in led
+        if cause not in {*known, *(one.cause for one in ranked if one.because)}
     )
     others.sort(key=lambda one: (one.cause not in noted, one.cause not in led))
     shown = (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least))
@@ -150,7 +161,7 @@ def likely(
             similar=tuple(
                 Similar(source=source, cause=one.cause) for source in held.similar(one.cause, seen, MOST_SIMILAR)
             ),
-            decide=_decide(one.cause),
+            decide=decisions().get(one.cause, ON_THE_MACHINE),
         )
 
 
@@ -170,8 +181,7 @@ def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Ma
 
 def title(cause: str) -> str:
     """Return what a finding says, in a sentence without its end."""
-    said = rule.explain(cause) or cause
-    return " ".join(said.partition("\n\n")[0].split()).rstrip(".")
+    return " ".join((rule.explain(cause) or cause).partition("\n\n")[0].split()).rstrip(".")
 
 
 def features(facts: Facts) -> Mapping[str, Because | None]:
@@ -187,30 +197,25 @@ def features(facts: Facts) -> Mapping[str, Because | None]:
 
 
 def _of(one: Component) -> Iterator[tuple[str, Because]]:
-    def spelt(fact: str, value: JsonValue, strength: Strength | None = None) -> tuple[str, Because]:
-        learnt = strength or Strength.MEASURED
-        because = Because(component=one.id, fact=fact, value=value, source=one.source, strength=learnt)
+    def spelt(fact: str, value: JsonValue, strength: Strength = Strength.MEASURED) -> tuple[str, Because]:
+        because = Because(component=one.id, fact=fact, value=value, source=one.source, strength=strength)
         return f"{one.id}:{fact}={value}", because
 
     yield spelt("status", one.status.value)
     for copy in one.instances:
-        held = {**copy.facts, "build": (copy.build or "")[:4] or None}
-        for fact, value in held.items():
+        for fact, value in {**copy.facts, "build": (copy.build or "")[:4] or None}.items():
             short = isinstance(value, str) and NAMED.fullmatch(value)
             if short or isinstance(value, bool) or (isinstance(value, int) and 0 <= value < MOST_CODE):
-                yield spelt(fact, value, copy.strengths.get(fact))
+                yield spelt(fact, value, copy.strengths.get(fact, Strength.MEASURED))
 
 
 def _reasons(one: Ranked, seen: Mapping[str, Because | None]) -> Iterator[Because]:
     """Yield what speaks most for a candidate: messages and facts, and the words of the text together."""
     held = one.because[: 2 * (MOST_REASONS + MOST_WORDS)]
-    known = [because for name in held if (because := seen[name])]
-    yield from known[:MOST_REASONS]
+    yield from [because for name in held if (because := seen[name])][:MOST_REASONS]
     words = [name for name in held if seen[name] is None]
-    apart = [one for one in words if not any(one in other.split(" ") for other in words if other != one)]
-    if apart:
-        said = ", ".join(apart[:MOST_WORDS])
-        yield Because(component=TEXT, fact=WORDS, value=said, strength=Strength.STATED)
+    if apart := [one for one in words if not any(one in other.split(" ") for other in words if other != one)]:
+        yield Because(component=TEXT, fact=WORDS, value=", ".join(apart[:MOST_WORDS]), strength=Strength.STATED)
 
 
 def possible(cause: str, facts: Facts) -> bool:
@@ -218,31 +223,24 @@ def possible(cause: str, facts: Facts) -> bool:
     host = f"{facts.host.os or ''}".lower()
     windows = "windows" in host and not facts.host.wsl
     linux = bool(facts.host.kernel or host) and "windows" not in host and not host.startswith("macos")
-    tensorflow = numbers(version(facts, "tensorflow"))[:2]
-    if (windows and cause.startswith(OF_LINUX)) or (linux and not facts.host.wsl and cause.startswith(ELSEWHERE)):
-        return False
-    if cause == NOT_ON_WINDOWS and tensorflow and tensorflow < FIRST_WITHOUT:
-        return False
-    wanted = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), None)
-    makers = {vendor for name, vendor in GPUS.items() if _present(facts.find(name))}
-    ways = (wanted or "").split()
-    return not ways or (not makers.isdisjoint(ways) if makers else any(_named(one, facts) for one in ways))
+    early = cause == NOT_ON_WINDOWS and () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT
+    unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
+    elsewhere = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
+    ways = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
+    makers = {vendor for name, vendor in GPUS.items() if _present(facts, name)}
+    named = not makers.isdisjoint(ways) if makers else any(_named(OWN_WORDS[one], facts) for one in ways)
+    return not (early or unnamed or elsewhere) and (named or not ways)
 
 
-def _named(vendor: str, facts: Facts) -> bool:
-    """Return whether anything of a maker's stack is named: in the words, a message, or a component."""
+def _named(words: re.Pattern[str], facts: Facts) -> bool:
+    """Return whether one of these is named: in the words, a message, or a component; so where nothing is."""
     lines = [f"{one.kind} {one.line.lower()}" for one in facts.messages]
     told = (*facts.words, *lines, *(one.id for one in facts.components))
-    return not told or any(map(OWN_WORDS[vendor].search, told))
+    return not told or any(map(words.search, told))
 
 
 GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}
 
 
-def _present(one: Component | None) -> bool:
-    return one is not None and one.status is Status.PRESENT
-
-
-def _decide(cause: str) -> Decide:
-    otherwise = Decide(text="Run gpustack on the machine itself.", commands=(fixes.DOCTOR_DEEP,))
-    return decisions().get(cause, otherwise)
+def _present(facts: Facts, name: str) -> bool:
+    return (one := facts.find(name)) is not None and one.status is Status.PRESENT

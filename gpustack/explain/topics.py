@@ -130,7 +130,7 @@ def of_message(pattern: Pattern, line: str, matrix: Matrix) -> Meaning:
         layer=place.layer if place else None,
         says=(f"Seen in: {line}",),
         see=DOCTOR,
-        findings=leads((pattern.finding,) if pattern.finding else ()),
+        findings=leads((pattern.finding,) if pattern.finding else pattern.likely),
         row=pattern.row,
     )
 

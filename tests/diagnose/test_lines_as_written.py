@@ -143,6 +143,39 @@ def test_what_a_program_says_alone_comes_first_among_the_likely_causes(said: str
     assert [one.id for one in judge(read(said), MATRIX).candidates][:1] == [likely]
 
 
+# A title or an error line alone, and the cause that an expert names first; the tool may name it third.
+ALONE = {
+    "RuntimeError: No CUDA GPUs are available": "cuda-visible-devices-invalid",
+    "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected": "cuda-visible-devices-invalid",
+    "RuntimeError: Error building extension 'upfirdn2d_plugin'": "cuda-toolkit-missing",
+    "RuntimeError: Error compiling objects for extension": "cuda-toolkit-missing",
+    "libcublas.so.11: symbol cublasLtGetVersion version libcublasLt.so.11 not defined in file libcublasLt.so.11 with "
+    "link time reference": "cuda-lib-shadowed",
+    "*ERROR* MES failed to response msg=2": "gpu-not-answering",
+    "Xid 79": "gpu-fell-off-bus",
+    "GPU has fallen off the bus": "gpu-fell-off-bus",
+    "ollama no GPU - Intel Arc A750 Windows and Linux": "cpu-only-build",
+    "UserWarning: DPCPP Device count is zero!": "intel-level-zero-missing",
+    "User provided device_type of 'cuda', but CUDA is not available. Disabling": "cpu-only-build",
+    "libcuda.so.1: cannot open shared object file: No such file or directory": "libcuda-missing",
+    "jaxlib CUDA 12 fails to start: Unable to load cuSPARSE": "nvjitlink-clash",
+    "cuda不可用": "cpu-only-build",
+    "NCCL hangs on 2x RTX 4090": "iommu-acs-p2p",
+    "unhandled system error (run with NCCL_DEBUG=INFO for details)": "nccl-network-fault",
+}
+
+
+@pytest.mark.parametrize(("said", "likely"), ALONE.items())
+def test_the_cause_of_a_bare_line_is_among_the_first_three(said: str, likely: str) -> None:
+    report = judge(read(said), MATRIX)
+    assert likely in [*report.verdict.root_causes, *(one.id for one in report.candidates)][:3]
+
+
+def test_a_cause_of_a_program_that_nothing_names_is_no_candidate() -> None:
+    listed = judge(read("failed call to cuInit: CUDA_ERROR_NO_DEVICE"), MATRIX).candidates
+    assert not [one.id for one in listed if one.id.startswith(("wsl-", "mig-", "bnb-", "jax-", "ort-"))]
+
+
 def test_the_first_line_of_nvidia_smi_alone_shows_that_the_driver_works() -> None:
     banner = "| NVIDIA-SMI 450.57       Driver Version: 450.57       CUDA Version: 11.0     |"
     assert judge(read(f"{banner}\nMy exporter cannot parse [n/a]"), MATRIX).verdict.status is Health.HEALTHY

@@ -91,10 +91,10 @@ def vocabulary(matrix: Matrix) -> Iterator[Document]:
     for one in causes:
         yield Document(cause=one, seen=tokens(rule.explain(one) or ""), weight=OF_FINDINGS)
     for row in patterns(matrix):
-        if row.finding in causes:
+        if led := [one for one in (row.finding, *row.likely) if one in causes]:
             words = _SYNTAX.sub(" ", _CHOICE.sub(r" \1 ", row.wording))
             seen = tokens(row.says) | tokens(words) | {f"message:{row.kind}"}
-            yield from [Document(cause=row.finding, seen=seen, weight=OF_MESSAGES / LEAST_OFTEN)] * LEAST_OFTEN
+            yield from [Document(cause=one, seen=seen, weight=OF_MESSAGES / LEAST_OFTEN) for one in led] * LEAST_OFTEN
     for family in FAMILIES:
         for number in numbers(matrix, family):
             seen = tokens(f"{' '.join((number.name, *number.also))} {number.meaning or ''}")

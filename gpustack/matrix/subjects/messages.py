@@ -102,7 +102,7 @@ class Pattern:
     ``text`` is what a program prints, with placeholders, in each of its versions; ``match`` an expression, where no
     text can say it. It contains a word, in lower case: by default two of its text. ``values`` are implied by the
     message, such as the number of an error that it spells out; ``facts`` are what it implies about the machine.
-    ``finding`` is the id of the finding that it usually leads to, None if that depends on everything else.
+    ``finding`` is the id of the finding that it usually leads to, None if that depends; ``likely`` are further ones.
     """
 
     kind: str
@@ -115,6 +115,7 @@ class Pattern:
     values: Mapping[str, str] = field(default_factory=dict, metadata=key("values", _texts))
     facts: tuple[Implied, ...] = field(default=(), metadata=key("facts", _implied))
     finding: str | None = None
+    likely: tuple[str, ...] = ()
     also: tuple[str, ...] = ()  # words one of which it may contain instead
 
     def __post_init__(self) -> None:
