@@ -193,9 +193,15 @@ def _are_requirements(value: object) -> bool:
     return isinstance(value, list) and len(value) <= MOST_REQUIRED and all(map(_is_requirement, value))
 
 
+def _is_place(key: str) -> bool:
+    """Return whether a key is a platform, or a platform and one of its Pythons."""
+    platform, _, python = key.partition(" ")
+    return platform in PLATFORMS and (platform == key or bool(re.fullmatch(r"\d\.\d{1,2}[t+]?", python)))
+
+
 def _by_platform(fits: Callable[[object], bool]) -> Callable[[object], bool]:
     def check(value: object) -> bool:
-        return isinstance(value, dict) and set(value) <= PLATFORMS and all(map(fits, value.values()))
+        return isinstance(value, dict) and all(map(_is_place, value)) and all(map(fits, value.values()))
 
     return check
 

@@ -111,20 +111,18 @@ class Release(Stated):
         Without a Python, only a requirement that is the same for all the wheels' Pythons counts.
         """
         place = platform if platform in self.wheels else next(iter(self.wheels), platform)  # whose wheel says it
-        usual = self.on.get(place, self.requires) or ()
         pythons = (minor(python.removesuffix("t")),) if python else self._pythons(platform)
-        said = {one: self.on.get(f"{place} {one}", usual) for one in pythons}
+        said = {one: self.on.get(f"{place} {one}", self.on.get(place, self.requires)) for one in pythons}
         if platform not in MACHINES or not any(said.values()):
             return None
-        found = {_joined(held, name, platform, one, extra) for one, held in said.items()}
+        found = {_joined(held or (), name, platform, one, extra) for one, held in said.items()}
         spans = found if python else found - {None}  # required on some Pythons but not on others
         return VersionRange(next(iter(spans)) or "") if len(spans) == 1 and None not in spans else None
 
     def serves(self, platform: str, python: str) -> bool:
         """Return whether there is a wheel for a Python on a platform, or whether the wheels were not read."""
         held = self.wheels.get(platform) or self.wheels.get(EVERY, ())
-        at_least = (one.removesuffix("+") for one in held if one.endswith("+"))
-        later = any(numbers(one) <= numbers(python) for one in at_least)
+        later = any(numbers(one.removesuffix("+")) <= numbers(python) for one in held if one.endswith("+"))
         return not self.wheels or python in held or "any" in held or later
 
     def _pythons(self, platform: str) -> tuple[str, ...]:
