@@ -98,7 +98,7 @@ def test_all_seven_steps_are_done_and_the_answer_is_right(whole: Trace) -> None:
 
 def test_the_steps_add_up_to_the_wall_time(whole: Trace) -> None:
     assert whole.wall_seconds
-    assert sum(step.seconds or 0.0 for step in whole.steps) == pytest.approx(whole.wall_seconds, rel=0.1, abs=0.05)
+    assert sum(step.seconds or 0.0 for step in whole.steps) == pytest.approx(whole.wall_seconds, rel=0.1, abs=0.1)
 
 
 def test_on_the_host_a_step_begins_where_the_one_before_ended(whole: Trace) -> None:
