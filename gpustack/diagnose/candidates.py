@@ -40,9 +40,10 @@ WORK_WORDS = {
 }
 SPOKEN = frozenset({"the", "a", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table of a program has them
 FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
-SURE, SURER, BUSY = 0.9, 0.995, 0.8  # weights of the machines that are well
+SURE, SURER, BUSY = 0.8, 0.98, 0.6  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
+LED, NOTED = 5e3, 1e7  # how much likelier that is which a message leads to, and what explains it
 MOST_REASONS, MOST_SIMILAR, MOST_WORDS = 4, 3, 6
 FINE = MOST_CODE = 10_000  # weights have four digits
 SETTLED = frozenset({Health.HEALTHY, Health.NO_GPU})
@@ -133,30 +134,29 @@ def likely(
 ) -> Iterator[Candidate]:
     """Yield the likely causes of what was seen, the likeliest first, without those that are known.
 
-    What explains a program's message and is no fault of the machine (``noted``) goes before what only may be, and so
-    does what a message mostly leads to by its row (docs/decisions/0012 says how much that gains).
+    What a message mostly leads to by its row is far likelier than by the ranking alone (docs/decisions/0012 says how
+    much that gains), and still more so what explains a program's message and is no fault of the machine (``noted``).
     """
     if not (facts.messages or facts.words or any(one.status is Status.FAILED for one in facts.components)):
         return  # nothing to rank by
     held, seen = index(matrix), features(facts)
-    ranked = [one for one in held.rank(seen) if one.cause != NOTHING_WRONG and possible(one.cause, facts)]
-    least = LEAST * sum(one.weight for one in ranked)
-    others = [one for one in ranked if one.because and one.cause not in known]
     led = _led(facts, matrix, seen)
-    weight = least or 1 / (len(led) + 1)  # where no recorded machine speaks for any cause
-    others += (
-        Ranked(cause=cause, weight=weight, because=tuple(f"{MESSAGE}:{kind}" for kind in led[cause]))
-        for cause in led
-        if cause not in {*known, *(one.cause for one in ranked if one.because)}
-    )
-    others.sort(key=lambda one: (one.cause not in noted, one.cause not in led))
-    shown = (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least))
-    weights = sorted((one.weight for one in shown), reverse=True)  # what was moved to the front is as likely as others
-    for one, weight in zip(shown, weights, strict=True):
+    ranked = {one.cause: one for one in held.rank(seen) if one.because}
+    for cause in led.keys() - ranked.keys():  # no recorded machine speaks for it
+        ranked[cause] = Ranked(cause=cause, weight=LEAST, because=tuple(f"{MESSAGE}:{kind}" for kind in led[cause]))
+    weights = {
+        cause: one.weight * (NOTED if cause in noted else LED if cause in led else 1) for cause, one in ranked.items()
+    }
+    whole = sum(weights.values())
+    others = [one for one in ranked if one != NOTHING_WRONG and one not in known and possible(one, facts)]
+    others.sort(key=lambda one: (-weights[one], one))
+    least = LEAST * sum(weights[one] for one in others)
+    for cause in (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if weights[one] >= least)):
+        one = ranked[cause]
         yield Candidate(
             id=one.cause,
             title=title(one.cause),
-            weight=floor(weight * FINE) / FINE,
+            weight=floor(weights[cause] / whole * FINE) / FINE,
             because=tuple(_reasons(one, seen)),
             similar=tuple(
                 Similar(source=source, cause=one.cause) for source in held.similar(one.cause, seen, MOST_SIMILAR)

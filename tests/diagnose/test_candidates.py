@@ -165,7 +165,7 @@ def test_the_index_is_written_as_it_is_read(
     ranking.write(made, folder / "candidates.toml")
     (folder / "stack.toml").write_text("schema = 1\nsystems = []\n", "utf-8")
     read = index(replace(MATRIX, folder=folder))
-    assert (read.features, read.causes, read.bases, read.cases) == (made.features, made.causes, made.bases, made.cases)
+    assert (read.features, read.causes, read.cases) == (made.features, made.causes, made.cases)
     seen = documents[0].seen
     assert read.rank(seen) == made.rank(seen)
     assert sum(one.weight for one in read.rank(seen)) == pytest.approx(1)

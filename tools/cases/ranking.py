@@ -1,20 +1,21 @@
 """The index of candidates, built from the recorded cases and the words of findings and messages, and how well it ranks.
 
-The weights are those of a complement naive Bayes over words weighted by rarity (Rennie and others, "Tackling the poor
-assumptions of naive Bayes text classifiers", 2003): the evidence for a cause is what the other causes lack.
-docs/decisions/0012 says why it was chosen.
+The weights are those of a ridge regression of the causes on words weighted by rarity: it is solved by the likeness of
+every two documents, of which there are fewer than words. docs/decisions/0012 says why it was chosen.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from math import log, sqrt
+from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from gpustack import assets
 from gpustack.diagnose import rule
@@ -22,21 +23,26 @@ from gpustack.diagnose.candidates import features
 from gpustack.diagnose.machine.completing import complete
 from gpustack.imports import load_texts
 from gpustack.imports.messages import clean
-from gpustack.matrix.subjects.candidates import DIGITS, NOTHING_WRONG, SCALE, Index, index, tokens
+from gpustack.matrix.subjects.candidates import DIGITS, NOTHING_WRONG, SCALE, STEPS, ZERO, Index, index, tokens
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.terms import leads_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from gpustack.matrix import Matrix
     from tools.cases import Case
 
+    Numbers = NDArray[np.float64]
+
 FILE = assets.MATRIX / "candidates.toml"
 LEAST_OFTEN = 2  # machines whose text contains a word
-SMOOTHING = 0.3
+RIDGE = 1.0  # how much a weight costs
+LEAST = 0.02  # weights nearer to 0 are left out
 OF_FINDINGS, OF_MESSAGES = 1.0, 1.0  # the weight of a finding's or a message row's text relative to a machine
 MOST_OF_CASE = 32  # words that identify a recorded machine
-SHARPNESS = 5.0  # fitted: with more or less, the true cause is more surprising
+SHARPNESS = 25.0  # fitted: with more or less, the true cause is more surprising
 FOLDS = 10
 _SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of regular expressions, not words
 _CHOICE = re.compile(r"\{\w*:([^{}|]+\|[^{}]+)\}")  # of words in a text
@@ -105,38 +111,50 @@ def vocabulary(matrix: Matrix) -> Iterator[Document]:
 
 def built(documents: Sequence[Document]) -> Index:
     """Return the index built from these documents."""
-    often = Counter(name for one in documents for name in one.seen)
-    tells = {name: log((len(documents) + 1) / (times + 1)) for name, times in often.items() if times >= LEAST_OFTEN}
+    tells = _tells(documents)
     causes = tuple(sorted({one.cause for one in documents}))
-    held: dict[str, dict[str, float]] = {name: defaultdict(float) for name in sorted(tells)}
-    totals = dict.fromkeys(causes, 0.0)
-    for one in documents:
-        for name, part in _shares(one.seen, tells).items():
-            held[name][one.cause] += part * one.weight
-            totals[one.cause] += part * one.weight
-    whole = sum(totals.values()) + SMOOTHING * len(tells)
+    words = _words(documents, tells)
+    held = words.T @ _solved(words @ words.T, documents, causes)
     return Index(
         causes=causes,
-        bases=tuple(round(log(whole - totals[cause]), 4) for cause in causes),
         sharpness=SHARPNESS,
-        features={name: _line(tells[name], parts, causes) for name, parts in held.items()},
+        features={name: _line(one, weights) for (name, one), weights in zip(tells.items(), held, strict=True)},
         names=frozenset(),
-        cases=tuple(_cases(documents, held, causes)),
+        cases=tuple(_cases(documents, words, held, causes)),
     )
 
 
-def _shares(seen: Collection[str], tells: Mapping[str, float]) -> dict[str, float]:
-    """Return the weight of each known word in a document, normalised to length 1."""
-    known = {name: tells[name] for name in seen if name in tells}
-    length = sqrt(sum(one**2 for one in known.values())) or 1.0
-    return {name: one / length for name, one in known.items()}
+def _tells(documents: Sequence[Document]) -> dict[str, float]:
+    """Return by its name how informative each word is: the rarer, the more."""
+    often = Counter(name for one in documents for name in one.seen)
+    return {name: log((len(documents) + 1) / (often[name] + 1)) for name in sorted(often) if often[name] >= LEAST_OFTEN}
 
 
-def _line(tells: float, parts: Mapping[str, float], causes: Sequence[str]) -> str:
-    whole = sum(parts.values()) + SMOOTHING
-    weights = ((causes.index(cause), log(whole / (whole - part))) for cause, part in parts.items())
+def _words(documents: Sequence[Document], tells: Mapping[str, float]) -> Numbers:
+    """Return the weight of each known word in each document: a row has length 1."""
+    places = {name: at for at, name in enumerate(tells)}
+    found = np.zeros((len(documents), len(tells)), np.float32)
+    for row, one in zip(found, documents, strict=True):
+        known = [name for name in one.seen if name in places]
+        row[[places[name] for name in known]] = [tells[name] for name in known]
+    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    return found / np.where(lengths, lengths, 1)
+
+
+def _solved(alike: Numbers, documents: Sequence[Document], causes: Sequence[str]) -> Numbers:
+    """Return for each document how much it speaks for each cause; one of a frequent cause counts less."""
+    of = [one.cause for one in documents]
+    often = Counter(of)
+    counts = np.array([one.weight / often[one.cause] ** 0.5 for one in documents])
+    wanted = np.equal.outer(np.array(of), np.array(causes)).astype(float)
+    return np.linalg.solve(alike + np.diag(RIDGE * counts.mean() / counts), wanted)
+
+
+def _line(tells: float, weights: Numbers) -> str:
+    kept = np.flatnonzero(abs(weights) >= LEAST)
+    steps = np.clip(np.rint(weights[kept] * STEPS) + ZERO, 0, DIGITS**2 - 1)
     return _digits(tells * SCALE) + "".join(
-        f"{_digits(at)}{_digits(weight * SCALE)}" for at, weight in sorted(weights) if round(weight * SCALE)
+        f"{_digits(at)}{_digits(step)}" for at, step in zip(kept.tolist(), steps.tolist(), strict=True)
     )
 
 
@@ -150,27 +168,21 @@ def _spelt(number: int) -> str:
     return (_spelt(high) if high else "") + "0123456789abcdefghijklmnopqrstuvwxyz"[low]
 
 
-def _cases(
-    documents: Iterable[Document], held: Mapping[str, Mapping[str, float]], causes: Sequence[str]
-) -> Iterator[str]:
+def _cases(documents: Iterable[Document], words: Numbers, held: Numbers, causes: Sequence[str]) -> Iterator[str]:
     """Yield the threads of faulty machines with their strongest evidence for the cause."""
-    places = {name: at for at, name in enumerate(held)}
-    for one in documents:
+    for one, row in zip(documents, words, strict=True):
         if one.source and one.cause != NOTHING_WRONG:
-            known = one.seen & held.keys()
-            own = {name: held[name].get(one.cause, 0.0) / sum(held[name].values()) for name in known}
-            first = sorted(own, key=lambda name: (-own[name], name))[:MOST_OF_CASE]
-            named = " ".join(sorted(_spelt(places[name]) for name in first))
-            yield f"{causes.index(one.cause)}\t{one.source}\t{named}"
+            speak = row * held[:, causes.index(one.cause)]
+            first = [at for at in np.argsort(-speak, kind="stable")[:MOST_OF_CASE].tolist() if speak[at] > 0]
+            yield f"{causes.index(one.cause)}\t{one.source}\t{' '.join(sorted(map(_spelt, first)))}"
 
 
 def write(made: Index, path: Path = FILE) -> None:
     """Write the index as the table that ships."""
     features = "\n".join(f"{name}\t{line}" for name, line in made.features.items())
     cases = "\n".join(made.cases)
-    causes, bases = " ".join(made.causes), " ".join(map(str, made.bases))
     path.write_text(
-        f"{HEAD}causes = '{causes}'\nbases = '{bases}'\nsharpness = {made.sharpness}\n"
+        f"{HEAD}causes = '{' '.join(made.causes)}'\nsharpness = {made.sharpness}\n"
         f"features = '''\n{features}\n'''\ncases = '''\n{cases}\n'''\n",
         "utf-8",
     )
@@ -198,15 +210,20 @@ class Score:
 
 def validate(documents: Sequence[Document], vocabulary: Sequence[Document]) -> tuple[Score, Score]:
     """Return how well machines are ranked using only other repositories' cases, and how well by frequency alone."""
+    every = (*documents, *vocabulary)
+    causes = sorted({one.cause for one in every})
+    words = _words(every, _tells(every))
+    alike = words @ words.T
+    folds = np.array([_fold(one) if one.source else FOLDS for one in every])
     ranked, common = [], []
     for fold in range(FOLDS):
-        known = [one for one in documents if _fold(one) != fold]
-        often = [cause for cause, _ in Counter(one.cause for one in known).most_common()]
-        made = built((*known, *vocabulary))
-        for one in documents:
-            if _fold(one) == fold:
-                ranked.append((one.cause, {each.cause: each.weight for each in made.rank(one.seen)}))
-                common.append((one.cause, {cause: 1.0 / (at + 2) ** 2 for at, cause in enumerate(often)}))
+        known, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        often = [cause for cause, _ in Counter(every[at].cause for at in known if every[at].source).most_common()]
+        speaks = _solved(alike[np.ix_(known, known)], [every[at] for at in known], causes)
+        for at, scores in zip(asked, alike[np.ix_(asked, known)] @ speaks, strict=True):
+            parts = np.exp((scores - scores.max()) * SHARPNESS)
+            ranked.append((every[at].cause, dict(zip(causes, (parts / parts.sum()).tolist(), strict=True))))
+            common.append((every[at].cause, {cause: 1.0 / (rank + 2) ** 2 for rank, cause in enumerate(often)}))
     return _scored(ranked), _scored(common)
 
 

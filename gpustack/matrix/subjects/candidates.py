@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 TABLE = "candidates"
 NOTHING_WRONG = "none"  # the cause of a machine whose stack is healthy
-SCALE = 100  # weights are written in hundredths, as two base-36 digits
-DIGITS, STEP = 36, 4  # length of a weight: two digits for the cause, two for the number
+DIGITS, STEP = 36, 4  # numbers have two base-36 digits; a weight has one for the cause, and one for how much
+SCALE, STEPS, ZERO = (
+    100,
+    1000,
+    648,
+)  # how informative a word is, in hundredths; weights, in thousandths, 0 in the middle
 LIBRARIES = ("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia")
 SHORTEST = 3  # letters in a part of a word
 MOST_LETTERS = 100_000  # characters of a text, at its beginning and at its end
@@ -54,11 +58,10 @@ class Ranked:
 class Index:
     """Which features point to which causes.
 
-    ``bases`` are the causes' prior weights, ``sharpness`` how far apart weights are, ``names`` words of the stack.
+    ``sharpness`` is how far apart weights are, ``names`` are words of the stack.
     """
 
     causes: tuple[str, ...]
-    bases: tuple[float, ...]
     sharpness: float
     features: Mapping[str, str]
     names: frozenset[str]
@@ -76,13 +79,13 @@ class Index:
         length = sqrt(sum(tells**2 for tells, _ in held.values()))
         if not length:
             return ()
-        told = sum(tells for tells, _ in held.values())
-        scores = [base * told / length for base in self.bases]
+        scores = [0.0] * len(self.causes)
         spoken: list[list[tuple[float, str]]] = [[] for _ in self.causes]
         for name, (tells, weights) in held.items():
             for cause, weight in weights:
                 scores[cause] += tells / length * weight
-                spoken[cause].append((tells * weight, name))
+                if weight > 0:
+                    spoken[cause].append((tells * weight, name))
         best = max(scores)
         parts = [exp((score - best) * self.sharpness) for score in scores]
         ranked = sorted(zip(parts, self.causes, spoken, strict=True), key=lambda one: (-one[0], one[1]))
@@ -120,7 +123,7 @@ def _numbers(line: str) -> tuple[float, tuple[tuple[int, float], ...]]:
 
 def _weights(line: str) -> Iterator[tuple[int, float]]:
     for at in range(0, len(line), STEP):
-        yield int(line[at : at + 2], DIGITS), _number(line[at + 2 : at + STEP])
+        yield int(line[at : at + 2], DIGITS), (int(line[at + 2 : at + STEP], DIGITS) - ZERO) / STEPS
 
 
 @cache
@@ -130,7 +133,6 @@ def index(matrix: Matrix) -> Index:
     lines = (line.partition("\t") for line in table["features"].splitlines())
     return Index(
         causes=tuple(table["causes"].split()),
-        bases=tuple(map(float, table["bases"].split())),
         sharpness=table["sharpness"],
         features={name: held for name, _, held in lines},
         names=frozenset(word for name in matrix.systems for word in name.split("-")),
