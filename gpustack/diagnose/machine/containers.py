@@ -29,13 +29,14 @@ ASKS = re.compile(
     r"|--runtime[= ]+[\"']?nvidia|nvidia\.com/gpu|--device[= ]+[\"']?/dev/(?:nvidia|kfd|dri)|\bnvidia-docker\b",
     re.IGNORECASE,
 )
+NOWHERE, LIBCUDA = "libcuda-nowhere", ("ldconfig-libcuda", "libcuda-file", "libcuda-place")
 TOOLKIT = ("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said")
 TRIED = re.compile(r"\bnvidia/cuda\S{0,200} nvidia-smi\b")
 TOLD = "gpu-not-passed-said"
 NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said")
 NOT_WORKING = (
     *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
-    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303", "libcuda-nowhere"),
+    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303", NOWHERE),
 )
 # A word that identifies the engine in a line.
 ENGINES = {
@@ -125,7 +126,9 @@ def without_gpu(facts: Facts) -> bool:
     asked = asked_for_gpu(facts)
     if not inside(facts) or asked or heard(facts, *TOOLKIT):
         return False
-    return heard(facts, *NOT_FOUND) or (asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts)))
+    if heard(facts, *NOT_FOUND) or (heard(facts, NOWHERE) and not heard(facts, "smi-version", *LIBCUDA)):
+        return True
+    return asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts))
 
 
 JETSON = ("jetson-image", "jetson-linux")
