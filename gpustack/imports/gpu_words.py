@@ -95,7 +95,9 @@ SYSTEM = re.compile(
     r"(?: GNU/Linux| Linux| Server| Desktop| Workstation)?(?: release| version)?[: ]*"
     r"(?P<version>\d+(?:\.\d+)*)?"
 )
-WSL = re.compile(r"(?<![\w./-])(?:(?:WSL|Wsl|wsl)[ -]?[12]?|(?i:ubuntu(?: [\d.]+)?|bash) on (?i:windows|win) ?1[01])\b(?!/|\.exe)")
+WSL = re.compile(
+    r"(?<![\w./-])(?:(?:WSL|Wsl|wsl)[ -]?[12]?|(?i:ubuntu(?: [\d.]+)?|bash) on (?i:windows|win) ?1[01])\b(?!/|\.exe)"
+)
 JETSON = re.compile(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", re.IGNORECASE)
 COMPILER = re.compile(r"#\d+ |\b(?:cc|gcc|g\+\+|GCC|clang|ldd|GLIBC)\b")
 # What is done in a system is done here, unless it is said to work there.

@@ -51,16 +51,11 @@ def _linux_driver(facts: Facts) -> bool:
         return False
     if _foreign_smi(facts) and heard(facts, *FAILS, CRASH):
         return True
-    if heard(facts, "driver-package-failed", "nvml-mismatch") or (heard(facts, NO_MODULE) and _beside_windows(facts)):
+    if heard(facts, "driver-package-failed", "nvml-mismatch", NO_MODULE):
         return True
     return heard(facts, "linux-driver-said") or (
         package and heard(facts, *FAILS, CRASH, SMI_FAILS, "module-out-said", "nvml-mismatch", "nvml-missing")
     )
-
-
-def _beside_windows(facts: Facts) -> bool:
-    """Return whether nvidia-smi works on Windows itself: it alone names the driver models WDDM and TCC."""
-    return facts.host.os == "Windows" and number(told(facts, "nvml"), "code") == 0
 
 
 def _foreign_smi(facts: Facts) -> tuple[str, str] | None:
@@ -236,7 +231,7 @@ def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding
     search path, which drivers in containers, WSL and slim packages do not provide. Create the link, or name the folder.
     """
     names = _names(facts)
-    here = heard(facts, *THERE) or number(told(facts, "nvml"), "code") == 0 or facts.host.wsl
+    here = heard(facts, *THERE, "nix-program") or number(told(facts, "nvml"), "code") == 0 or facts.host.wsl
     plain = not names.isdisjoint(PLAIN)
     if not names or containers.without_gpu(facts) or heard(facts, *containers.NOT_FOUND) or not (plain or here):
         return
