@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.machine.events import MESSAGE, because_said, heard, named
+from gpustack.diagnose.machine.inventory import driver_works
 from gpustack.diagnose.machine.values import copies, number, told, version
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, Ranked, index
@@ -73,6 +74,7 @@ OF_PROGRAMS = {
     "ort-": re.compile(r"onnx|\bort|executionprovider|cudnn"),
 }
 NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
+NO_DRIVER, SMI_WORKS = "nvidia-driver-missing", ("wsl-smi-works", "host-smi-works")
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
 OF_LINUX = (
     *("dkms-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
@@ -149,7 +151,9 @@ def likely(
         for cause in led
         if cause not in {*known, *(one.cause for one in ranked if one.because)}
     )
-    others.sort(key=lambda one: (one.cause not in noted, one.cause not in led))
+    leading = (row for row in patterns(matrix) if row.finding and f"{MESSAGE}:{row.kind}" in seen)
+    hinted = {cause for row in leading for cause in row.likely}
+    others.sort(key=lambda one: (one.cause not in noted, one.cause not in led, one.cause not in hinted))
     shown = (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least))
     weights = sorted((one.weight for one in shown), reverse=True)  # what was moved to the front is as likely as others
     for one, weight in zip(shown, weights, strict=True):
@@ -229,7 +233,8 @@ def possible(cause: str, facts: Facts) -> bool:
     ways = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
     makers = {vendor for name, vendor in GPUS.items() if _present(facts, name)}
     named = not makers.isdisjoint(ways) if makers else any(_named(OWN_WORDS[one], facts) for one in ways)
-    return not (early or unnamed or elsewhere) and (named or not ways)
+    driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
+    return not (early or unnamed or elsewhere or driven) and (named or not ways)
 
 
 def _named(words: re.Pattern[str], facts: Facts) -> bool:
