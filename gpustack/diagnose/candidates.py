@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.machine.events import MESSAGE, because_said, heard, named
+from gpustack.diagnose.machine.inventory import driver_works
 from gpustack.diagnose.machine.values import copies, number, told, version
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, Ranked, index
@@ -43,7 +44,8 @@ FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
 SURE, SURER, BUSY = 0.8, 0.98, 0.6  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
-LED, NOTED = 5e3, 1e7  # how much likelier that is which a message leads to, and what explains it
+# How much likelier that is to which a message mostly leads, to which it leads too, and what explains it.
+LED, LED_TOO, NOTED = 5e3, 5e2, 1e7
 MOST_REASONS, MOST_SIMILAR, MOST_WORDS = 4, 3, 6
 FINE = MOST_CODE = 10_000  # weights have four digits
 SETTLED = frozenset({Health.HEALTHY, Health.NO_GPU})
@@ -74,6 +76,7 @@ OF_PROGRAMS = {
     "ort-": re.compile(r"onnx|\bort|executionprovider|cudnn"),
 }
 NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
+NO_DRIVER, SMI_WORKS = "nvidia-driver-missing", ("wsl-smi-works", "host-smi-works")
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
 OF_LINUX = (
     *("dkms-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
@@ -144,9 +147,9 @@ def likely(
     ranked = {one.cause: one for one in held.rank(seen) if one.because}
     for cause in led.keys() - ranked.keys():  # no recorded machine speaks for it
         ranked[cause] = Ranked(cause=cause, weight=LEAST, because=tuple(f"{MESSAGE}:{kind}" for kind in led[cause]))
-    weights = {
-        cause: one.weight * (NOTED if cause in noted else LED if cause in led else 1) for cause, one in ranked.items()
-    }
+    too = {cause for row in patterns(matrix) if row.finding and f"{MESSAGE}:{row.kind}" in seen for cause in row.likely}
+    factors = {**dict.fromkeys(too, LED_TOO), **dict.fromkeys(led, LED), **dict.fromkeys(noted, NOTED)}
+    weights = {cause: one.weight * factors.get(cause, 1) for cause, one in ranked.items()}
     whole = sum(weights.values())
     others = [one for one in ranked if one != NOTHING_WRONG and one not in known and possible(one, facts)]
     others.sort(key=lambda one: (-weights[one], one))
@@ -229,7 +232,8 @@ def possible(cause: str, facts: Facts) -> bool:
     ways = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
     makers = {vendor for name, vendor in GPUS.items() if _present(facts, name)}
     named = not makers.isdisjoint(ways) if makers else any(_named(OWN_WORDS[one], facts) for one in ways)
-    return not (early or unnamed or elsewhere) and (named or not ways)
+    driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
+    return not (early or unnamed or elsewhere or driven) and (named or not ways)
 
 
 def _named(words: re.Pattern[str], facts: Facts) -> bool:

@@ -95,7 +95,9 @@ SYSTEM = re.compile(
     r"(?: GNU/Linux| Linux| Server| Desktop| Workstation)?(?: release| version)?[: ]*"
     r"(?P<version>\d+(?:\.\d+)*)?"
 )
-WSL = re.compile(r"(?<![\w./-])(?:WSL|Wsl|wsl)[ -]?[12]?\b(?!/|\.exe)")
+WSL = re.compile(
+    r"(?<![\w./-])(?:(?:WSL|Wsl|wsl)[ -]?[12]?|(?i:ubuntu(?: [\d.]+)?|bash) on (?i:windows|win) ?1[01])\b(?!/|\.exe)"
+)
 JETSON = re.compile(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", re.IGNORECASE)
 COMPILER = re.compile(r"#\d+ |\b(?:cc|gcc|g\+\+|GCC|clang|ldd|GLIBC)\b")
 # What is done in a system is done here, unless it is said to work there.
@@ -164,7 +166,8 @@ REPLACED = re.compile(
 MOST = 64
 # A container's prompt, and what docker compose writes before its output and at its end.
 IN_CONTAINER = re.compile(
-    r"\(container\)|[a-z_][\w-]*@[0-9a-f]{12}\b|\$ docker exec|[a-z][\w.-]{2,40} exited with code \d"
+    r"\(container\)|[a-z_][\w-]*@[0-9a-f]{12}\b|.{0,120}\bhostname: [0-9a-f]{12}$|\$ docker exec"
+    r"|[a-z][\w.-]{2,40} exited with code \d"
     r"|[a-z][\w.-]{2,40} {1,20}\| (?: {2,}|(?:Traceback|raise|File|INFO|WARN\w*|ERROR|time=|\w{1,40}Error:))"
 )
 

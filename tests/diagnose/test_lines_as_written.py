@@ -158,6 +158,8 @@ ALONE = {
     "UserWarning: DPCPP Device count is zero!": "intel-level-zero-missing",
     "User provided device_type of 'cuda', but CUDA is not available. Disabling": "cpu-only-build",
     "libcuda.so.1: cannot open shared object file: No such file or directory": "libcuda-missing",
+    "Cannot load libcuda.so.1": "nvidia-driver-missing",
+    "PyTorch erkennt meine GPU nicht": "cpu-only-build",
     "jaxlib CUDA 12 fails to start: Unable to load cuSPARSE": "nvjitlink-clash",
     "cuda不可用": "cpu-only-build",
     "NCCL hangs on 2x RTX 4090": "iommu-acs-p2p",

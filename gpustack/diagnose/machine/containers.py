@@ -24,18 +24,17 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
 
-ASKS = re.compile(
-    r"--gpus\b|--nv(?:ccli)?(?![\w-])|--rocm\b"
-    r"|--runtime[= ]+[\"']?nvidia|nvidia\.com/gpu|--device[= ]+[\"']?/dev/(?:nvidia|kfd|dri)|\bnvidia-docker\b",
-    re.IGNORECASE,
-)
+FULLY = r"--gpus\b|--nv(?:ccli)?(?![\w-])|--rocm\b|--runtime[= ]+[\"']?nvidia|nvidia\.com/gpu|\bnvidia-docker\b"
+ASKS = re.compile(rf"{FULLY}|--device[= ]+[\"']?/dev/(?:nvidia|kfd|dri)", re.IGNORECASE)
+ASKS_FULLY = re.compile(FULLY, re.IGNORECASE)  # with the driver's libraries, and not for the device nodes alone
+NOWHERE, LIBCUDA = "libcuda-nowhere", ("ldconfig-libcuda", "libcuda-file", "libcuda-place")
 TOOLKIT = ("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said")
 TRIED = re.compile(r"\bnvidia/cuda\S{0,200} nvidia-smi\b")
 TOLD = "gpu-not-passed-said"
 NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said")
 NOT_WORKING = (
     *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
-    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303", "libcuda-nowhere"),
+    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303", NOWHERE),
 )
 # A word that identifies the engine in a line.
 ENGINES = {
@@ -115,7 +114,8 @@ def asked_for_gpu(facts: Facts) -> bool | None:
     started = said(facts, "docker-run")
     if heard(facts, "container-no-smi") and heard(facts, "smi-version"):
         started = tuple(one for one in started if not TRIED.search(one.line))  # another container, which has its GPU
-    if heard(facts, "docker-compose-gpu") or any(ASKS.search(f"{one.line} {one.values}") for one in started):
+    asks = ASKS_FULLY if heard(facts, NOWHERE) else ASKS
+    if heard(facts, "docker-compose-gpu") or any(asks.search(f"{one.line} {one.values}") for one in started):
         return True
     return False if started else None
 
@@ -125,7 +125,9 @@ def without_gpu(facts: Facts) -> bool:
     asked = asked_for_gpu(facts)
     if not inside(facts) or asked or heard(facts, *TOOLKIT):
         return False
-    return heard(facts, *NOT_FOUND) or (asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts)))
+    if heard(facts, *NOT_FOUND) or (heard(facts, NOWHERE) and not heard(facts, "smi-version", *LIBCUDA)):
+        return True
+    return asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts))
 
 
 JETSON = ("jetson-image", "jetson-linux")

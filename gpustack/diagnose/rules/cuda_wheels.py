@@ -291,7 +291,8 @@ def bnb_binary_missing_for_cuda(facts: Facts, matrix: Matrix) -> Iterator[Findin
     release = _release(facts, matrix)
     own = torch_cuda(facts)
     known = bool(release and own and release.cudas and not release.serves(own))
-    foreign = on_windows(facts) and not facts.host.wsl and heard(facts, "libcuda-not-found")  # sought by Linux's name
+    # sought by Linux's name
+    foreign = on_windows(facts) and not facts.host.wsl and heard(facts, "libcuda-not-found", "libcuda-nowhere")
     lacking = known or foreign or _between(facts, matrix, own)
     if heard(facts, MISSING):
         yield _bnb_finding(facts, matrix, Severity.ERROR, Confidence.CERTAIN)

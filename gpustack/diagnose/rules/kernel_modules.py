@@ -328,16 +328,26 @@ def closed_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Find
     loads and lists no such GPU. Install the open flavour, in branch 570 or newer.
     """
     refused = said(facts, "open-module-required")
-    if refused and not works(facts):
+    arch, module = architecture(facts, matrix), told(facts, "nvidia.ko")
+    span = matrix.flavour(arch) if arch else None
+    closed = "proprietary" in {text(module, "flavour"), text(module, "flavour_on_disk")}
+    suspect = span is not None and span.closed == "impossible" and closed and heard(facts, *FAILS)
+    counted = number(told(facts, "nvml"), "gpu_count") is not None
+    if (refused or (suspect and not counted)) and not works(facts):
         yield closed_module_unsupported_gpu.finding(
-            title="The proprietary kernel module refuses this GPU, which needs the open one",
+            title=f"The proprietary kernel module {'refuses' if refused else 'does not support'} this GPU, which needs "
+            "the open one",
             detail=machine(facts, matrix),
-            because=tuple(map(because_said, refused[:2])),
+            because=(
+                *map(because_said, refused[:2]),
+                *grounds(facts, *(() if refused else FAILS), most=3),
+                *more(facts),
+            ),
             fix=fixes.change_driver(facts, matrix, "Install the open flavour of the kernel module."),
+            confidence=Confidence.CERTAIN if refused else Confidence.LIKELY,
         )
         return
-    counted = number(told(facts, "nvml"), "gpu_count") is not None
-    if text(told(facts, "nvidia.ko"), "flavour") != "proprietary" or not counted:
+    if text(module, "flavour") != "proprietary" or not counted:
         return
     for copy in ours(facts):
         arch = arch_on_bus(copy, matrix)

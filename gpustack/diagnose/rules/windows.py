@@ -16,7 +16,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks
 from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model.command import PATH, sh, step
-from gpustack.model.facts import Facts, Layer
+from gpustack.model.facts import Facts, Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix
 
 if TYPE_CHECKING:
@@ -51,16 +51,11 @@ def _linux_driver(facts: Facts) -> bool:
         return False
     if _foreign_smi(facts) and heard(facts, *FAILS, CRASH):
         return True
-    if heard(facts, "driver-package-failed", "nvml-mismatch") or (heard(facts, NO_MODULE) and _beside_windows(facts)):
+    if heard(facts, "driver-package-failed", "nvml-mismatch", NO_MODULE):
         return True
     return heard(facts, "linux-driver-said") or (
         package and heard(facts, *FAILS, CRASH, SMI_FAILS, "module-out-said", "nvml-mismatch", "nvml-missing")
     )
-
-
-def _beside_windows(facts: Facts) -> bool:
-    """Return whether nvidia-smi works on Windows itself: it alone names the driver models WDDM and TCC."""
-    return facts.host.os == "Windows" and number(told(facts, "nvml"), "code") == 0
 
 
 def _foreign_smi(facts: Facts) -> tuple[str, str] | None:
@@ -94,7 +89,7 @@ def _shadowed(facts: Facts) -> bool:
 
 def _unread(facts: Facts) -> bool:
     """Return whether a program cannot open libcuda.so while that of Windows, by that very name, is said to be there."""
-    sought = any(one.values.get("soname", "").lower() == WSL_LIBCUDA for one in said(facts, "libcuda-not-found"))
+    sought = any(one.values.get("soname", "").lower() == WSL_LIBCUDA for one in said(facts, *MISSING))
     places = (one for one in said(facts, "libcuda-place") if re.search(r"/wsl/lib/libcuda\.so(?![.\w])", one.line))
     return sought and any("symlink" not in one.line for one in places)
 
@@ -210,8 +205,8 @@ def wsl_libcuda_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     )
 
 
-MISSING = "libcuda-not-found"
-THERE = ("ldconfig-libcuda", "libcuda-file", "libcuda-place")
+MISSING = ("libcuda-not-found", "libcuda-nowhere")
+THERE = containers.LIBCUDA
 PLAIN = frozenset({"libcuda.so", "-lcuda", "libcuda"})
 USUAL = "/usr/lib/x86_64-linux-gnu"
 
@@ -236,12 +231,12 @@ def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding
     search path, which drivers in containers, WSL and slim packages do not provide. Create the link, or name the folder.
     """
     names = _names(facts)
-    here = heard(facts, *THERE) or number(told(facts, "nvml"), "code") == 0 or facts.host.wsl
+    here = heard(facts, *THERE, "nix-program") or number(told(facts, "nvml"), "code") == 0 or facts.host.wsl
     plain = not names.isdisjoint(PLAIN)
     if not names or containers.without_gpu(facts) or heard(facts, *containers.NOT_FOUND) or not (plain or here):
         return
-    if on_windows(facts) and not facts.host.wsl:
-        return  # the driver's library is nvcuda.dll there: the program was written for Linux
+    if (on_windows(facts) and not facts.host.wsl) or status(facts, "libcuda") is Status.ABSENT:
+        return  # the driver's library is nvcuda.dll there: the program was written for Linux; or it is nowhere
     folder, driver = _folder(facts), naming.driver_name(facts, matrix)
     yield libcuda_so_symlink_missing.finding(
         title=f"{' and '.join(sorted(names))} cannot be found, though the driver's libcuda.so.1 should be in {folder}"
@@ -250,14 +245,14 @@ def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding
         detail="The plain name libcuda.so comes with a developer package, not with every driver."
         + (f" The machine has {driver}." if driver else ""),
         confidence=Confidence.CERTAIN if plain and here else Confidence.LIKELY,
-        because=(*grounds(facts, MISSING, *THERE, most=6), *naming.of_driver(facts)),
+        because=(*grounds(facts, *MISSING, *THERE, most=6), *naming.of_driver(facts)),
         fix=_fix(folder, facts),
     )
 
 
 def _names(facts: Facts) -> set[str]:
     """Return the names under which libcuda was not found."""
-    found = (one.values.get("soname") or one.values.get("soname2") or "libcuda.so" for one in said(facts, MISSING))
+    found = (one.values.get("soname") or one.values.get("soname2") or "libcuda.so" for one in said(facts, *MISSING))
     return {name.lower() for name in found if name}
 
 
