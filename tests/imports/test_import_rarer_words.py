@@ -76,6 +76,11 @@ def test_a_log_that_begins_with_a_brace_is_read_as_text() -> None:
     assert [one.kind for one in found.messages] == ["mce"]
 
 
+def test_a_log_of_json_lines_is_read_as_text() -> None:
+    found = given(b'{"level": "info", "msg": "start"}\n{"msg": "could not load NVML library"}\nNVRM: Xid (PCI:0000:01:00): 79\n')
+    assert "xid" in {one.kind for one in found.messages}
+
+
 def test_what_begins_like_json_and_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="begins like JSON"):
         given(b"{'torch': '2.6.0+cu124', 'gpu': 'RTX 5090'}")
