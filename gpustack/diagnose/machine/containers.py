@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 ASKS = re.compile(
-    r"--gpus\b|--nv(?:ccli)?(?![\w-])|--rocm\b"
+    r"--gpus\b(?![= ]+[\"']?(?:0|none)[\"']?(?: |$))|(?<!\.sif )(?<!/ )--nv(?:ccli)?(?![\w-])|--rocm\b"
     r"|--runtime[= ]+[\"']?nvidia|nvidia\.com/gpu|--device[= ]+[\"']?/dev/(?:nvidia|kfd|dri)|\bnvidia-docker\b",
     re.IGNORECASE,
 )
