@@ -223,7 +223,8 @@ def _out(into: Gathered, _matrix: Matrix) -> None:
     """Add that the module is not in memory, and which other kernel it was built for."""
     found = (one for one in into.messages if one.kind in NOT_LOADED)
     said = [one for one in found if OF_NVIDIA.fullmatch(one.values.get("module", "nvidia"))]
-    inside = any(into.host.get(name) for name in ("container", "wsl")) or any(one.kind == LACKS for one in into.messages)
+    inside = any(into.host.get(name) for name in ("container", "wsl"))
+    inside = inside or any(one.kind == LACKS for one in into.messages)
     if not said or inside or into.fact("nvidia.ko", "loaded") or into.knows("kernel-log"):
         return
     origin, into.strength = said[0].origin, said[0].strength

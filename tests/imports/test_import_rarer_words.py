@@ -77,8 +77,10 @@ def test_a_log_that_begins_with_a_brace_is_read_as_text() -> None:
 
 
 def test_a_log_of_json_lines_is_read_as_text() -> None:
-    found = given(b'{"level": "info", "msg": "start"}\n{"msg": "could not load NVML library"}\nNVRM: Xid (PCI:0000:01:00): 79\n')
-    assert "xid" in {one.kind for one in found.messages}
+    found = given(
+        b'{"level": "info", "msg": "start"}\n{"msg": "Detected non-NVML platform: could not load NVML library"}'
+    )
+    assert [one.kind for one in found.messages] == ["toolkit-missing-said"]
 
 
 def test_what_begins_like_json_and_is_none_is_refused() -> None:
