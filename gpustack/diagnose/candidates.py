@@ -79,7 +79,7 @@ NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first
 NO_DRIVER, SMI_WORKS = "nvidia-driver-missing", ("wsl-smi-works", "host-smi-works")
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
 OF_LINUX = (
-    *("dkms-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
+    *("dkms-", "amdgpu-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
     *("libcuda-so-", "container-cgroup-", "nvidia-module-", "module-built-", "forward-compat-", "compat-libs-"),
     *("open-module-", "closed-module-", "fabric-manager-", "glibc-", "libstdcxx-"),
 )
@@ -229,6 +229,7 @@ def possible(cause: str, facts: Facts) -> bool:
     early = cause == NOT_ON_WINDOWS and () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT
     unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
     elsewhere = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
+    elsewhere = elsewhere or (facts.host.wsl and cause.startswith("amdgpu-"))  # whose kernel has none
     ways = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
     makers = {vendor for name, vendor in GPUS.items() if _present(facts, name)}
     named = not makers.isdisjoint(ways) if makers else any(_named(OWN_WORDS[one], facts) for one in ways)

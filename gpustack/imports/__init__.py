@@ -140,12 +140,20 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
     except InputError:
         from gpustack.imports import own_reports  # noqa: PLC0415 - most inputs do not need it
 
-        if own_reports.OURS.match(text.lstrip()) or own_reports.BEGIN.match(text.lstrip()):
+        if own_reports.OURS.match(text.lstrip()) or own_reports.BEGIN.match(text.lstrip()) or _is_log(text):
             return None
         raise
     schema = said.get("schema")
     ours = isinstance(schema, str) and schema.startswith(snapshots.FAMILY)
     return said if ours else None
+
+
+def _is_log(text: str) -> bool:
+    """Return whether the first of several lines is a JSON object that is not ours, as in logs of containers."""
+    line, _, more = text.strip().partition("\n")
+    with suppress(InputError):
+        return bool(more) and not str(snapshots.decode(line, "").get("schema")).startswith(snapshots.FAMILY)
+    return False
 
 
 OURS = (

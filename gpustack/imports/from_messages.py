@@ -149,6 +149,7 @@ KERNEL = frozenset({"probe-not-called", "open-module-unsupported", "no-nvidia-gp
 PINNED = re.compile(r"==(\d[\w.]*)$")
 OWN = ("program-out-of-memory", "program-assert", "program-devices")
 NOT_LOADED = frozenset({"nvml-not-loaded", "module-not-found", "module-vermagic", "module-format"})
+LACKS = "container-no-smi"  # a container without the GPU, which says nothing about the module below it
 OWN_FAULT = "application-fault"  # an error of a program that reached the GPU
 USED = frozenset({"ran-on-gpu", "gpu-used", "cuda-available-true", "tf-gpu-listed", "tf-numa-node", *OWN})
 RATE = "rate-said"  # where a GPU is named and nobody complains, what computes so fast is it
@@ -223,6 +224,7 @@ def _out(into: Gathered, _matrix: Matrix) -> None:
     found = (one for one in into.messages if one.kind in NOT_LOADED)
     said = [one for one in found if OF_NVIDIA.fullmatch(one.values.get("module", "nvidia"))]
     inside = any(into.host.get(name) for name in ("container", "wsl"))
+    inside = inside or any(one.kind == LACKS for one in into.messages)
     if not said or inside or into.fact("nvidia.ko", "loaded") or into.knows("kernel-log"):
         return
     origin, into.strength = said[0].origin, said[0].strength

@@ -114,7 +114,7 @@ GROUPS = re.compile(
     re.MULTILINE,
 )
 NODE = re.compile(  # a line of ls -l /dev/nvidia*
-    r"^c(?P<mode>(?:[r-][w-][x-]){3})[.+]? +\d+ +\S+ +(?P<group>\S+) +\d+, +\d+ .{4,40}[ /]"
+    r"^c(?P<mode>(?:[r-][w-][x-]){3})[.+]? +\d+ +\S+ +(?P<group>\S+) +(?:\? +|[\w.]+:\S+ +)?\d+, +\d+ .{4,40}[ /]"
     r"(?P<name>nvidia(?:\d+|ctl|-uvm))$",
     re.MULTILINE,
 )

@@ -76,6 +76,13 @@ def test_a_log_that_begins_with_a_brace_is_read_as_text() -> None:
     assert [one.kind for one in found.messages] == ["mce"]
 
 
+def test_a_log_of_json_lines_is_read_as_text() -> None:
+    found = given(
+        b'{"level": "info", "msg": "start"}\n{"msg": "Detected non-NVML platform: could not load NVML library"}'
+    )
+    assert [one.kind for one in found.messages] == ["toolkit-missing-said"]
+
+
 def test_what_begins_like_json_and_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="begins like JSON"):
         given(b"{'torch': '2.6.0+cu124', 'gpu': 'RTX 5090'}")

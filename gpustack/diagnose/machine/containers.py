@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
 
-FULLY = r"--gpus\b|--nv(?:ccli)?(?![\w-])|--rocm\b|--runtime[= ]+[\"']?nvidia|nvidia\.com/gpu|\bnvidia-docker\b"
+FULLY = (
+    r"--gpus\b(?![= ]+[\"']?(?:0|none)[\"']?(?: |$))|(?<!\.sif )(?<!/ )--nv(?:ccli)?(?![\w-])|--rocm\b"
+    r"|--runtime[= ]+[\"']?nvidia|nvidia\.com/gpu|\bnvidia-docker\b"
+)
 ASKS = re.compile(rf"{FULLY}|--device[= ]+[\"']?/dev/(?:nvidia|kfd|dri)", re.IGNORECASE)
 ASKS_FULLY = re.compile(FULLY, re.IGNORECASE)  # with the driver's libraries, and not for the device nodes alone
 NOWHERE, LIBCUDA = "libcuda-nowhere", ("ldconfig-libcuda", "libcuda-file", "libcuda-place")

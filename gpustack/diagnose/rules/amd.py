@@ -9,7 +9,7 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd
 from gpustack.diagnose.machine.events import because_said, grounds, heard, said
 from gpustack.diagnose.machine.frameworks import because_torch, installed, torch_version
-from gpustack.diagnose.machine.inventory import builds, from_text, nvidia_here, on_bus
+from gpustack.diagnose.machine.inventory import builds, from_text, nvidia_here, on_bus, on_windows
 from gpustack.diagnose.machine.naming import kernel, machine, more
 from gpustack.diagnose.machine.values import (
     because,
@@ -26,7 +26,7 @@ from gpustack.diagnose.machine.values import (
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import amd_intel
 from gpustack.matrix.subjects.ranges import is_version, numbers
-from gpustack.model.command import DOTTED, sh
+from gpustack.model.command import DOTTED, sh, step
 from gpustack.model.facts import Facts, Instance, Layer, Message
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 DRIVERS = frozenset({"amdgpu", "radeon"})
+NO_KFD = "kfd-absent"
 KFD_FAILS = ("rocm-tool-fails", "no-hip-device", "kfd-not-opened")
 
 
@@ -51,6 +52,18 @@ def gpu_unsupported_by_kfd(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     kernel if the GPU is newer than the kernel.
     """
     yield from _kfd_seen(facts)
+    if heard(facts, NO_KFD) and (facts.host.wsl or on_windows(facts)):
+        yield gpu_unsupported_by_kfd.finding(
+            title="The kernel of WSL has no KFD, through which ROCm for Linux reaches an AMD GPU",
+            because=grounds(facts, NO_KFD),
+            fix=fixes.advice(
+                "Install AMD's ROCm for WSL, if it supports this GPU, or run ROCm on Linux itself.",
+                step("in WSL: `sudo amdgpu-install --usecase=wsl,rocm --no-dkms`"),
+                verify=sh("rocminfo"),
+            ),
+            confidence=Confidence.LIKELY,
+        )
+        return
     refused = said(facts, "kfd-not-supported", "kfd-pcie-atomics")
     if not refused:
         yield from _known(facts, matrix)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NODE = "/dev/nvidia-uvm"
 MODULE = "nvidia-uvm.ko"
-MISSING_FAILS = ("cuinit-999", "cuda-unknown-error", "no-device", "cuinit-3", "init-error")
+MISSING_FAILS = ("cuinit-999", "cuda-unknown-error", "no-device", "cuinit-3", "init-error", "cuda-fails-said")
 
 
 @rule("nvidia-uvm-missing", Layer.KERNEL_MODULE, "nvidia-uvm.ko", explained_by=(*NO_GPU_FOR_NVML, "libcuda-missing"))

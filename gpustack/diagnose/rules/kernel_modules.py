@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine.events import because_said, grounds, heard, said
+from gpustack.diagnose.machine.frameworks import embedded
 from gpustack.diagnose.machine.inventory import (
     PASSED_ON,
     arch_on_bus,
@@ -200,7 +201,8 @@ def nvidia_module_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
 def out(facts: Facts) -> bool:
     """Return whether the module was looked for and is not in memory, and nothing shows it at work anyway.
 
-    WSL has none: Windows drives the GPU. Some sandboxes do not show the modules of the machine below them.
+    WSL has none: Windows drives the GPU. A Jetson's has another name (nvgpu). Some sandboxes do not show the modules of
+    the machine below them.
     """
     looked = status(facts, "nvidia.ko") in {Status.PRESENT, Status.ABSENT, Status.NOT_APPLICABLE}
     module = told(facts, "nvidia.ko")
@@ -208,7 +210,7 @@ def out(facts: Facts) -> bool:
         return False  # only its device nodes were listed
     bound = any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
     loaded = flag(module, "loaded") or loaded_release(facts) is not None
-    return looked and not (bound or loaded or driver_works(facts) or facts.host.wsl)
+    return looked and not (bound or loaded or driver_works(facts) or facts.host.wsl or embedded(facts))
 
 
 def on_disk(facts: Facts) -> bool:
