@@ -30,6 +30,7 @@ PRINTED = re.compile(
 PLAIN = re.compile(
     r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}|\b[a-z_]+[.-][a-z_]+=\w+"
     r"|\b(?:ModuleNotFound|Import)Error: ?No module named \S{1,40}"
+    r"|\b[a-z_]{2,20}(?: -\w{1,8})? ?\| ?grep \S{1,40}"
     r"|^[ \t#]{0,8}\[(?i:bug|question|qst|help|issue|install\w{0,8})[\w ]{0,16}\]:?"  # of a report's title
 )
 # "The image is missing the headers": what is missing follows, and what comes before is there.

@@ -128,7 +128,8 @@ def without_gpu(facts: Facts) -> bool:
     asked = asked_for_gpu(facts)
     if not inside(facts) or asked or heard(facts, *TOOLKIT):
         return False
-    return heard(facts, *NOT_FOUND) or _named(facts) or (asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts)))
+    failed = heard(facts, *NOT_WORKING) or _answered_no(facts)
+    return heard(facts, *NOT_FOUND) or _named(facts) or (asked is False and failed)
 
 
 def _named(facts: Facts) -> bool:

@@ -49,7 +49,8 @@ def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     cuda = build.cuda if build and build.accelerator == "cuda" else None
     wanted = f" of CUDA {cuda}, which this PyTorch was built with" if cuda else ""
     runs = heard(facts, "nvcc-release")  # then only the program that looks for it does not find it
-    if (heard(facts, *NO_TOOLKIT) or _in_image(facts)) and not runs and not (build and build.accelerator in {"rocm", "xpu"}):
+    stopped = heard(facts, *NO_TOOLKIT) or _in_image(facts)
+    if stopped and not runs and not (build and build.accelerator in {"rocm", "xpu"}):
         yield cuda_toolkit_missing.finding(
             severity=Severity.ERROR,
             title="A build stopped because it found no CUDA toolkit (nvcc)",
