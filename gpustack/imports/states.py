@@ -30,6 +30,7 @@ PRINTED = re.compile(
 PLAIN = re.compile(
     r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}|\b[a-z_]+[.-][a-z_]+=\w+"
     r"|\b(?:ModuleNotFound|Import)Error: ?No module named \S{1,40}"
+    r"|\b[a-z_]{2,20}(?: -\w{1,8})? ?\| ?grep \S{1,40}"
     r"|^[ \t#]{0,8}\[(?i:bug|question|qst|help|issue|install\w{0,8})[\w ]{0,16}\]:?"  # of a report's title
 )
 # "The image is missing the headers": what is missing follows, and what comes before is there.
@@ -115,8 +116,8 @@ ANSWERED = re.compile(
     r"(?<![\w./-])(?:(?P<nvml>nvml[A-Z]\w{2,60}|pynvml|NVML(?:Error|_ERROR)?)|(?P<cudnn9>cudnn[A-Z]\w{2,60}|cuDNN)"
     r"|(?P<cuda>cu(?:da)?[A-Z]\w{2,60}|CUDA(?: (?:driver|runtime))?))(?:\([^()\n]{0,60}\))?"
     r"(?:[ \t:=()>,-]|\b(?:init(?:iali[sz]ation)?|call|API|error|err|code|status|number|rc|ret|result"
-    r"|return(?:ed|s|ing)?|gives?|gave|got|with|is|was|failed|fails|answer(?:s|ed)?|threw|raised)\b){1,10}"
-    r"(?P<number>\d{1,4})(?![\w.%]|,\d| ?(?:GPU|device|card|MiB|MB|GB|byte|time|second|minute|hour|core|thread)s?\b)"
+    r"|return(?:ed|s|ing)?|gives?|gave|got|with|is|was|of|an?|failed|fails|failing|answer(?:s|ed)?|threw|raised)\b){1,14}"
+    r"(?P<number>\d{1,4})(?![\w%]|[.,]\d| ?(?:GPU|device|card|MiB|MB|GB|byte|time|second|minute|hour|core|thread)s?\b)"
 )
 # The same in reverse order: "[802] Call to cuInit results in …".
 BEFORE_CALL = re.compile(

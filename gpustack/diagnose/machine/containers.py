@@ -34,6 +34,8 @@ NOWHERE, LIBCUDA = "libcuda-nowhere", ("ldconfig-libcuda", "libcuda-file", "libc
 TOOLKIT = ("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said")
 TRIED = re.compile(r"\bnvidia/cuda\S{0,200} nvidia-smi\b")
 TOLD = "gpu-not-passed-said"
+# The name of its machine that TensorFlow prints: a container's own is twelve digits, a pod's ends in two hashes.
+NO_DRIVER, NAMED = "kernel-driver-not-running", re.compile(r"host \((?:[0-9a-f]{12}|[\w.-]+-[0-9a-f]{8,10}-\w{5})\)")
 NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said")
 NOT_WORKING = (
     *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
@@ -105,6 +107,7 @@ def inside(facts: Facts) -> bool:
     """Return whether a message comes from inside a container."""
     return (
         bool(facts.host.container)
+        or _named(facts)
         or heard(facts, "docker-run", "compose-output", "ngc-no-gpu", "container-no-smi", TOLD)
         or (heard(facts, "container-inside-said") and heard(facts, "host-smi-works", "nodes-absent-said"))
     )
@@ -128,9 +131,16 @@ def without_gpu(facts: Facts) -> bool:
     asked = asked_for_gpu(facts)
     if not inside(facts) or asked or heard(facts, *TOOLKIT):
         return False
-    if heard(facts, *NOT_FOUND) or (heard(facts, NOWHERE) and not heard(facts, "smi-version", *LIBCUDA)):
+    if heard(facts, *NOT_FOUND) or _named(facts):
+        return True
+    if heard(facts, NOWHERE) and not heard(facts, "smi-version", *LIBCUDA):
         return True
     return asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts))
+
+
+def _named(facts: Facts) -> bool:
+    """Return whether TensorFlow finds no driver on a machine whose name only a container has."""
+    return any(NAMED.search(one.line) for one in said(facts, NO_DRIVER))
 
 
 JETSON = ("jetson-image", "jetson-linux")

@@ -266,7 +266,8 @@ def _headers(facts: Facts) -> Finding:
 
 CAPABILITIES = "driver-capabilities"
 NO_CUDA = ("missing-library", "cuda-available-false", "no-driver-found", "cuinit-no-device", "nvml-missing")
-NO_VIDEO = "video-library-missing"
+NO_VIDEO, NO_SMI = "video-library-missing", "container-no-smi"
+BY_RUNTIME = re.compile(r"--runtime[= ]+[\"']?nvidia")
 INSIDE = ("container-told", "container-inside-said", "docker-run", "docker-compose-gpu", "visible-devices")
 
 
@@ -281,16 +282,21 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
     given = {one.strip() for one in (value(facts, CAPABILITIES, "capabilities") or "").split(",")} - {""}
     video = heard(facts, NO_VIDEO) and (bool(given) or bool(facts.host.container) or heard(facts, *INSIDE))
     compute = bool(given) and "compute" not in given and heard(facts, *NO_CUDA)
-    if "all" in given or not (compute or (video and "video" not in given)):
+    utility = heard(facts, NO_SMI) and any(BY_RUNTIME.search(one.line) for one in said(facts, "docker-run"))
+    if "all" in given or not (compute or utility or (video and "video" not in given)):
         return
-    missing = "compute" if compute else "video"
+    missing = "compute" if compute else "video" if video else "utility"
     yield container_capabilities_missing.finding(
         title=f"The container got the GPU without the capability {missing!r}, so its library is missing",
-        because=grounds(facts, CAPABILITIES, NO_VIDEO, *NO_CUDA),
+        because=grounds(facts, CAPABILITIES, NO_VIDEO, *NO_CUDA, *(("docker-run", NO_SMI) if utility else ())),
         confidence=Confidence.CERTAIN if given else Confidence.LIKELY,
         fix=fixes.advice(
-            "Start the container with the capability, or with all.",
-            step("add -e NVIDIA_DRIVER_CAPABILITIES=all to the command that starts the container"),
+            "Start the container with the capability, or with all. With --runtime=nvidia alone, an image that names no "
+            "GPUs itself gets none.",
+            step(
+                "add -e NVIDIA_VISIBLE_DEVICES=all -e NVIDIA_DRIVER_CAPABILITIES=all to the command that starts the "
+                "container"
+            ),
             verify=sh("ldconfig -p | grep -E 'libcuda|libnvidia-encode|libnvcuvid'"),
         ),
     )

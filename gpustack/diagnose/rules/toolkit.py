@@ -29,7 +29,12 @@ if TYPE_CHECKING:
     from gpustack.model.versions import CudaVersion
 
 
-NO_TOOLKIT = ("build-finds-no-toolkit", "nvvm-missing")
+NO_TOOLKIT, IMAGE = ("build-finds-no-toolkit", "nvvm-missing"), "image-without-nvcc"
+# Packages that compile CUDA code where they are installed.
+COMPILED = re.compile(
+    r"\b(?:flash[-_]attn|apex|mamba[-_]ssm|causal[-_]conv1d|detectron2|tiny-?cuda-?nn|pytorch3d|gsplat|natten"
+    r"|diff[-_]gaussian[-_]rasterization|nvdiffrast|transformer[-_]engine)\b"
+)
 
 
 @rule("cuda-toolkit-missing", Layer.RUNTIME, "cuda-toolkit", Severity.INFO)
@@ -44,12 +49,13 @@ def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     cuda = build.cuda if build and build.accelerator == "cuda" else None
     wanted = f" of CUDA {cuda}, which this PyTorch was built with" if cuda else ""
     runs = heard(facts, "nvcc-release")  # then only the program that looks for it does not find it
-    if heard(facts, *NO_TOOLKIT) and not runs and not (build and build.accelerator in {"rocm", "xpu"}):
+    stopped = heard(facts, *NO_TOOLKIT) or _in_image(facts)
+    if stopped and not runs and not (build and build.accelerator in {"rocm", "xpu"}):
         yield cuda_toolkit_missing.finding(
             severity=Severity.ERROR,
             title="A build stopped because it found no CUDA toolkit (nvcc)",
             detail="It needs CUDA_HOME, or nvcc on PATH; the CUDA that PyTorch and the driver bring has no compiler.",
-            because=grounds(facts, *NO_TOOLKIT),
+            because=grounds(facts, *NO_TOOLKIT, IMAGE, "setup-failed"),
             confidence=Confidence.LIKELY,
             fix=_toolkit_fix(f"Install the toolkit{wanted}, or use a package that needs no build.", cuda, facts),
         )
@@ -61,6 +67,12 @@ def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=(because(facts, "cuda-toolkit", "version"),),
         fix=_toolkit_fix(f"To build extensions, install the toolkit{wanted}.", cuda, facts),
     )
+
+
+def _in_image(facts: Facts) -> bool:
+    """Return whether a package that compiles CUDA code could not be built in an image without nvcc."""
+    installs = said(facts, "package-install-said")
+    return heard(facts, IMAGE) and heard(facts, "setup-failed") and any(COMPILED.search(one.line) for one in installs)
 
 
 def _toolkit_fix(text: str, cuda: CudaVersion | None, facts: Facts) -> Fix:
