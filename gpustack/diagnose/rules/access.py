@@ -136,7 +136,8 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     outright = heard(facts, *REFUSED)
     strange = _strange(facts)
     there = not any(ABSENT in one.line for one in said(facts, "kfd-not-opened"))  # permissions matter only then
-    only_root = (there and heard(facts, *GROUP) and heard(facts, *FAILS)) or (
+    fails = heard(facts, *FAILS) or (amd.alone(facts) and heard(facts, "no-device"))  # of HIP, which calls itself CUDA
+    only_root = (there and heard(facts, *GROUP) and fails) or (
         heard(facts, "works-as-root") and (heard(facts, "kfd-not-opened") or _in_neither(facts))
     )
     only_root = only_root or (heard(facts, "works-as-root") and heard(facts, *EMPTY))
