@@ -137,10 +137,11 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
     text = data.decode("utf-8", "replace")
     try:
         said = snapshots.decode(text, origin)
-    except InputError:
+    except InputError as error:
         from gpustack.imports import own_reports  # noqa: PLC0415 - most inputs do not need it
 
-        if own_reports.OURS.match(text.lstrip()) or own_reports.BEGIN.match(text.lstrip()):
+        more = getattr(error.__cause__, "msg", "") == "Extra data"  # other text follows somebody's JSON
+        if more or own_reports.OURS.match(text.lstrip()) or own_reports.BEGIN.match(text.lstrip()):
             return None
         raise
     schema = said.get("schema")
