@@ -175,7 +175,7 @@ def _led(facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None]) -> Ma
         said = seen.get(f"{MESSAGE}:{row.kind}")
         if said and row.finding and row.finding != OWN_FAULT and possible(row.finding, facts):
             led.setdefault(row.finding, {})[row.kind] = said
-    for finding, one in named(facts):
+    for finding, one in named(facts, matrix):
         led.setdefault(finding, {})[one.kind] = because_said(one)
     gone = seen.get(f"{MESSAGE}:{IS_OVER}")  # beside no fault of now, what was wrong
     over = (one.values["finding"] for one in facts.messages if one.kind == IS_OVER)

@@ -137,23 +137,16 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
     text = data.decode("utf-8", "replace")
     try:
         said = snapshots.decode(text, origin)
-    except InputError:
+    except InputError as error:
         from gpustack.imports import own_reports  # noqa: PLC0415 - most inputs do not need it
 
-        if own_reports.OURS.match(text.lstrip()) or own_reports.BEGIN.match(text.lstrip()) or _is_log(text):
+        more = getattr(error.__cause__, "msg", "") == "Extra data"  # other text follows somebody's JSON
+        if more or own_reports.OURS.match(text.lstrip()) or own_reports.BEGIN.match(text.lstrip()):
             return None
         raise
     schema = said.get("schema")
     ours = isinstance(schema, str) and schema.startswith(snapshots.FAMILY)
     return said if ours else None
-
-
-def _is_log(text: str) -> bool:
-    """Return whether the first of several lines is a JSON object that is not ours, as in logs of containers."""
-    line, _, more = text.strip().partition("\n")
-    with suppress(InputError):
-        return bool(more) and not str(snapshots.decode(line, "").get("schema")).startswith(snapshots.FAMILY)
-    return False
 
 
 OURS = (

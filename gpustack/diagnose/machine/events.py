@@ -14,6 +14,7 @@ from gpustack.model import record
 from gpustack.model.report import Because
 
 if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, JsonValue, Message
 
 MESSAGE = "message"
@@ -53,14 +54,6 @@ CLEANUP, STOPPED, LINK, SUMMARY = 45, 43, 74, 154
 # What a program on the GPU does wrong by itself. Source: NVIDIA's Xid catalogue (compat-matrix/xid.toml).
 APPLICATION = frozenset({13, 31, STOPPED, CLEANUP, 68})
 MEMORY = frozenset({48, 63, 64, 94, 95, 140})
-# The finding that a number mostly leads to; any other is a fault of its own.
-LEADS = {
-    **dict.fromkeys(APPLICATION, "application-fault"),
-    **dict.fromkeys(MEMORY, "gpu-ecc-error"),
-    **dict.fromkeys((LINK, *range(144, 151)), "nvlink-error"),
-    **dict.fromkeys((119, 120), "gsp-timeout"),
-    79: "gpu-fell-off-bus",
-}
 # An event of the first number that follows one of the others adds nothing new.
 FOLLOWS = {
     CLEANUP: MEMORY | APPLICATION | {LINK, 79, 119, 120},
@@ -159,9 +152,11 @@ def _code(message: Message) -> int:
     return int(said) if said.isdecimal() else 0
 
 
-def named(facts: Facts) -> Iterator[tuple[str, Message]]:
+def named(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Message]]:
     """Yield each Xid that a text names by number, with the finding that it mostly leads to."""
-    yield from ((LEADS.get(_code(one), "gpu-xid"), one) for one in said(facts, "xid", "xid-named"))
+    for one in said(facts, "xid", "xid-named"):
+        row = matrix.xids.get(_code(one))
+        yield (row and row.finding) or "gpu-xid", one
 
 
 def faults_of_programs(facts: Facts) -> Iterator[Event]:

@@ -58,6 +58,8 @@ def gpu_fell_off_bus(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             why = (*event.grounds, *grounds(facts, "gpu-vanishes", "aer-fatal", most=2), *more(facts))
             found = _off_bus_finding(event.place, None, why, cause, facts)
             handle = all(one.kind == "gpu-lost" for one in event.spoken)
+            if handle and heard(facts, "vm-hidden-said"):  # GeForce drivers before 465 refuse to run in a guest
+                continue
             sure = Confidence.LIKELY if handle else Confidence.CERTAIN
             yield replace(found, detail=machine(facts, matrix), confidence=sure)
     if not lost and not logged and number(told(facts, "nvml"), "code") == LOST:

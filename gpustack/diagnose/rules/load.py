@@ -153,6 +153,7 @@ DENIED = re.compile(
     r"|\b(?:if|whenever|should)\b[^.;\n]{0,40}(?:exceed|overheat|throttl|reach|hot\b)",
     re.IGNORECASE,
 )
+COOL = 54  # °C: no memory of a GPU is at its limit then
 ADVICE = "Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan profile."
 
 
@@ -164,7 +165,11 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     could. Check fans, airflow, dust and the room temperature; in a server, also the fan profile.
     """
     yield from heat(facts)
+    told = [whole(one.values.get("celsius")) for one in said(facts, "degrees-told")]
+    told += [number(gpu.copy.facts, "temperature", "gpu_c") or 0 for gpu in gpus(facts)]
+    cool = 0 < max(told, default=0) <= COOL  # then what the driver calls a thermal slowdown is about something else
     hot = [one for one in said(facts, "overheat") if not DENIED.search(one.line)]
+    hot = [one for one in hot if not (cool and "slowdown" in one.line.lower())]
     degrees = (*said(facts, "gpu-hot"), *(said(facts, "temperature-told") if heard(facts, OFF) else ()))
     lost = heard(facts, *GONE) or any(event.spoken for event in faults(facts, 79))
     gone = lost or heard(facts, OFF)

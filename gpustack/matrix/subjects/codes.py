@@ -67,6 +67,7 @@ class Code(Stated):
     name: str
     meaning: str
     advice: str | None = field(metadata=whole(lambda line: line.get("cause", line.get("action"))))
+    finding: str | None = None
 
     def __str__(self) -> str:
         return f"{self.number} ({self.name}): {self.meaning}"
