@@ -152,7 +152,7 @@ NOT_LOADED = frozenset({"nvml-not-loaded", "module-not-found", "module-vermagic"
 OWN_FAULT = "application-fault"  # an error of a program that reached the GPU
 USED = frozenset({"ran-on-gpu", "gpu-used", "cuda-available-true", "tf-gpu-listed", "tf-numa-node", *OWN})
 RATE = "rate-said"  # where a GPU is named and nobody complains, what computes so fast is it
-UNWELL = frozenset({"gpu-unused-said", "gpu-complaint", "cuda-fails-said", "crash-said", "cuda-available-false"})
+UNWELL = frozenset({"ailing-said", "gpu-unused-said", "gpu-complaint", "cuda-fails-said", "crash-said", "cuda-available-false"})
 OF_TORCH = "No CUDA GPUs are available"
 NOT_FOUND = frozenset(
     {"smi-no-devices", "nvml-not-loaded", "no-device", "cuda-available-false", "gpu-unused-said", "no-nvidia-gpu"}
