@@ -40,7 +40,7 @@ WORK_WORDS = {
 }
 SPOKEN = frozenset({"the", "a", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table of a program has them
 FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
-SURE, SURER, BUSY, DOUBTED = 0.9, 0.995, 0.8, 0.6  # weights of the machines that are well
+SURE, SURER, BUSY, DOUBTED = 0.9, 0.995, 0.8, 0.5  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 MOST_REASONS, MOST_SIMILAR, MOST_WORDS = 4, 3, 6
@@ -105,14 +105,17 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     works, complains = heard(facts, AT_WORK), heard(facts, *COMPLAINTS)
     calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
     doubted = heard(facts, "ailing-said") or SPOKEN & set(facts.words)  # that the driver answers is no reply to that
-    if not works and calm < (SURER if complains and status is Health.HEALTHY else DOUBTED if doubted else 0.0):
+    least = DOUBTED if doubted and not heard(facts, "works-said") else 0.0
+    if not works and calm < (SURER if complains and status is Health.HEALTHY else least):
         return Health.UNKNOWN
     if status is Health.HEALTHY:
         return status if works or not heard(facts, "gpu-unused-said") else Health.UNKNOWN
     lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
     listed = number(told(facts, "nvml"), "code") == 0 or lists
     spoken = heard(facts, *SHOWN) or _spoken_of_at_work(facts)
-    sure = listed or (spoken and (heard(facts, "works-said") or calm >= (BUSY if heard(facts, "gpu-busy-said") else SURE)))
+    ails = (SURER if heard(facts, "rate-said") else SURE) if heard(facts, "ailing-said") else DOUBTED
+    least = BUSY if heard(facts, "gpu-busy-said") else ails
+    sure = listed or (spoken and (heard(facts, "works-said") or calm >= least))
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
     return Health.HEALTHY if sure and (works or not complains) and not heard(facts, *faults) else status
 

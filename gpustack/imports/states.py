@@ -34,7 +34,7 @@ PLAIN = re.compile(
 )
 # "The image is missing the headers": what is missing follows, and what comes before is there.
 LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|its|some|any)\b|[\x60'\"/])")
-# What says that not all is well, or compares: a statement that the GPU does its work, or how fast, is no proof beside it.
+# What says that not all is well, or compares: beside it a statement that the GPU works, or how fast, is no proof.
 WELL, AILS = "works-said", "ailing-said"
 AILING = re.compile(
     r"\b(?:not|never|can(?:no|')t|nothing|crash|abort|re(?:start|boot)|fail|hangs?\b|hung|fr[eo]+z|stuck|black|dies|wrong"
@@ -43,7 +43,8 @@ AILING = re.compile(
 )
 COMPARED = re.compile(
     r"\b(?:now|only|but|instead|than|should|until|unless|otherwise|then|before|since|after|while|was|CPU|host|NaNs?|other"
-    r"|second|first|friend\w*|another|same|throttl\w*|swap\w*|stands?|switch\w*|incorrect|0 ?%|0\.0+)(?!\w)",
+    r"|second|first|friend\w*|another|same|throttl\w*|swap\w*|stands?|switch\w*|incorrect"
+    r"|time-?outs?|error\w*|pocl|idle|datasheet|supposed|0 ?%|0\.0+ ?[kMG]?H/s)(?!\w)",
     re.IGNORECASE,
 )
 NEAR, LONGEST, MOST_LINES = 60, 400, 300
@@ -65,7 +66,9 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     ailing = any(AILING.search(line) for line in own)
     if ails := next((line for line in own if AILING.search(line) or COMPARED.search(line)), None):
         row = next(held for held in patterns(matrix) if held.kind == AILS)
-        said = Message(kind=AILS, line=" ".join(ails.split()), origin=origin, values=row.values, strength=Strength.STATED)
+        said = Message(
+            kind=AILS, line=" ".join(ails.split()), origin=origin, values=row.values, strength=Strength.STATED
+        )
         found[AILS] = Found(said, row, whole=False)
     return tuple(one for kind, one in found.items() if kind != WELL or not ailing)
 
