@@ -47,7 +47,7 @@ COMPARED = re.compile(
     r"|time-?outs?|error\w*|pocl|idle|datasheet|supposed|0 ?%|0\.0+ ?[kMG]?H/s)(?!\w)",
     re.IGNORECASE,
 )
-NEAR, LONGEST, MOST_LINES = 60, 400, 300
+NEAR, LONGEST, MOST_LINES, PART = 60, 400, 300, 4  # so few words alone are a part of a message
 
 
 def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tuple[Found, ...]:
@@ -62,7 +62,7 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
                     if one.message not in kinds and one.fits(sentence, line):
                         found.setdefault(one.message, _found(one, line, origin, matrix))
     printed = {one.message.line for one in known if one.whole and not one.row.stated}
-    own = [line for line in lines if line not in printed]
+    own = [line for line in lines if line not in printed and (len(lines) > 1 or len(line.split()) > PART)]
     ailing = any(AILING.search(line) for line in own)
     if ails := next((line for line in own if AILING.search(line) or COMPARED.search(line)), None):
         row = next(held for held in patterns(matrix) if held.kind == AILS)
