@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint", "ort-cuda-absent-said", "ort-provider-unavailable")
 # What a list of those that are left does not answer: that another GPU is gone.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering"})
-SHOWN = ("gpu-busy-said", "smi-version", "fine-said", "works-said", "out-of-memory", "gpu-listed")
+SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-listed")
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
 # Words beside a list of GPUs of something that does not work with them.
 FAILURES = {
@@ -41,7 +41,7 @@ WORK_WORDS = {
 }
 SPOKEN = frozenset({"the", "a", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table of a program has them
 FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
-SURE, SURER, BUSY = 0.8, 0.98, 0.6  # weights of the machines that are well
+SURE, SURER, BUSY, DOUBTED = 0.8, 0.98, 0.6, 0.5  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 # How much likelier that is to which a message mostly leads, to which it leads too, and what explains it.
@@ -104,18 +104,24 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     gone = (one.kind for one in patterns(matrix) if one.finding in GONE)
     if status is Health.HEALTHY and heard(facts, "gpu-wrong-said", *gone):
         return Health.UNKNOWN
-    complains = heard(facts, *COMPLAINTS) and not heard(facts, AT_WORK)
+    if facts.taken or status not in {Health.HEALTHY, Health.UNKNOWN}:
+        return status
+    works, complains = heard(facts, AT_WORK), heard(facts, *COMPLAINTS)
+    calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
+    doubted = heard(facts, "ailing-said") or SPOKEN & set(facts.words)  # that the driver answers is no reply to that
+    least = DOUBTED if doubted and not heard(facts, "works-said") else 0.0
+    if not works and calm < (SURER if complains and status is Health.HEALTHY else least):
+        return Health.UNKNOWN
+    if status is Health.HEALTHY:
+        return status if works or not heard(facts, "gpu-unused-said") else Health.UNKNOWN
     lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
     listed = number(told(facts, "nvml"), "code") == 0 or lists
-    shown = listed or heard(facts, *SHOWN) or _spoken_of_at_work(facts)
-    if facts.taken or not ((status is Health.HEALTHY and complains) or (status is Health.UNKNOWN and shown)):
-        return status
-    calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
-    if status is Health.HEALTHY:
-        return status if calm >= SURER and not heard(facts, "gpu-unused-said") else Health.UNKNOWN
+    ails = heard(facts, "ailing-said")  # beside which a rate is compared or complained of
+    spoken = heard(facts, *SHOWN) or (_spoken_of_at_work(facts) and not (ails and heard(facts, "rate-said")))
+    least = BUSY if heard(facts, "gpu-busy-said") else SURE if ails else DOUBTED
+    sure = listed or (spoken and (heard(facts, "works-said") or calm >= least))
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    sure = listed or heard(facts, "works-said") or calm >= (BUSY if heard(facts, "gpu-busy-said") else SURE)
-    return Health.HEALTHY if sure and not complains and not heard(facts, *faults) else status
+    return Health.HEALTHY if sure and (works or not complains) and not heard(facts, *faults) else status
 
 
 def _printed(facts: Facts) -> bool:

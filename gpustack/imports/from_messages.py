@@ -151,9 +151,19 @@ OWN = ("program-out-of-memory", "program-assert", "program-devices")
 NOT_LOADED = frozenset({"nvml-not-loaded", "module-not-found", "module-vermagic", "module-format"})
 LACKS = "container-no-smi"  # a container without the GPU, which says nothing about the module below it
 OWN_FAULT = "application-fault"  # an error of a program that reached the GPU
-USED = frozenset({"ran-on-gpu", "gpu-used", "cuda-available-true", "tf-gpu-listed", "tf-numa-node", *OWN})
+USED = frozenset(
+    {"ran-on-gpu", "hipblaslt-overridden", "gpu-used", "cuda-available-true", "tf-gpu-listed", "tf-numa-node", *OWN}
+)
+GPUS = ("gpu", "amd-gpu", "intel-gpu")
+ASKED = frozenset({"gpu-asked"})  # a program is told to use a GPU
 RATE = "rate-said"  # where a GPU is named and nobody complains, what computes so fast is it
-UNWELL = frozenset({"gpu-unused-said", "gpu-complaint", "cuda-fails-said", "crash-said", "cuda-available-false"})
+UNWELL = frozenset(
+    (
+        *("ailing-said", "gpu-idle", "ort-provider-create-failed", "gpu-unused-said", "gpu-complaint"),
+        *("cuda-fails-said", "crash-said", "cuda-available-false"),
+    )
+)
+NO_RESULT = re.compile(r"False|tensor\(\[*nan")
 OF_TORCH = "No CUDA GPUs are available"
 NOT_FOUND = frozenset(
     {"smi-no-devices", "nvml-not-loaded", "no-device", "cuda-available-false", "gpu-unused-said", "no-nvidia-gpu"}
@@ -240,8 +250,10 @@ def _out(into: Gathered, _matrix: Matrix) -> None:
 
 def _at_work(into: Gathered, matrix: Matrix) -> None:
     """Add that a GPU is working: a program shows its result, and no fault is reported."""
-    rate = {RATE} if into.knows("gpu") and not any(one.kind in UNWELL for one in into.messages) else set()
-    shown = next((one for one in into.messages if one.kind in USED | rate and "False" not in one.line), None)
+    kinds = {one.kind for one in into.messages}
+    here = kinds & ASKED or any(into.knows(name) for name in GPUS)
+    rate = {RATE} if here and not kinds & UNWELL else set()
+    shown = next((one for one in into.messages if one.kind in USED | rate and not NO_RESULT.search(one.line)), None)
     if shown is None:
         return
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}

@@ -35,14 +35,20 @@ PLAIN = re.compile(
 )
 # "The image is missing the headers": what is missing follows, and what comes before is there.
 LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|its|some|any)\b|[\x60'\"/])")
-# What says that not all is well: a statement that the GPU does its work is no proof beside it.
-WELL = "works-said"
+# What says that not all is well, or compares: beside it a statement that the GPU works, or how fast, is no proof.
+WELL, AILS = "works-said", "ailing-said"
 AILING = re.compile(
     r"\b(?:not|never|can(?:no|')t|nothing|crash|abort|re(?:start|boot)|fail|hangs?\b|hung|fr[eo]+z|stuck|black|dies|wrong"
     r"|garbage|gibberish|artifact|llvmpipe|broken|breaks|lost|slow|missing|disappear|kill|disabled|old )|n't\b",
     re.IGNORECASE,
 )
-NEAR, LONGEST, MOST_LINES = 60, 400, 300
+COMPARED = re.compile(
+    r"\b(?:now|only|but|instead|than|should|until|unless|otherwise|then|before|since|after|while|was|CPU|host|NaNs?|other"
+    r"|second|first|friend\w*|another|same|throttl\w*|swap\w*|stands?|switch\w*|incorrect"
+    r"|time-?outs?|error\w*|pocl|idle|datasheet|supposed|0 ?%|0\.0+ ?[kMG]?H/s)(?!\w)",
+    re.IGNORECASE,
+)
+NEAR, LONGEST, MOST_LINES, PART = 60, 400, 300, 4  # so few words alone are a part of a message
 
 
 def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tuple[Found, ...]:
@@ -57,7 +63,14 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
                     if one.message not in kinds and one.fits(sentence, line):
                         found.setdefault(one.message, _found(one, line, origin, matrix))
     printed = {one.message.line for one in known if one.whole and not one.row.stated}
-    ailing = WELL in found and any(AILING.search(line) for line in lines if line not in printed)
+    own = [line for line in lines if line not in printed and (len(lines) > 1 or len(line.split()) > PART)]
+    ailing = any(AILING.search(line) for line in own)
+    if ails := next((line for line in own if AILING.search(line) or COMPARED.search(line)), None):
+        row = next(held for held in patterns(matrix) if held.kind == AILS)
+        said = Message(
+            kind=AILS, line=" ".join(ails.split()), origin=origin, values=row.values, strength=Strength.STATED
+        )
+        found[AILS] = Found(said, row, whole=False)
     return tuple(one for kind, one in found.items() if kind != WELL or not ailing)
 
 

@@ -82,7 +82,8 @@ class Text:
         found = messages.look(self.origin, text, matrix)
         found = (*found, *states.codes(self.origin, text, matrix, found))
         found = (*found, *states.look(self.origin, text[:MOST_WORDS], matrix, found))
-        found = found or states.cut(self.origin, text, matrix)
+        if all(one.message.kind == states.AILS for one in found):
+            found = (*found, *states.cut(self.origin, text, matrix))
         from_messages.read(found, into, matrix)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
