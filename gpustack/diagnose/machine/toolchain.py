@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.events import because_said, said
+from gpustack.diagnose.machine.events import because_said, said, value
 from gpustack.diagnose.machine.inventory import capabilities, gpus
 from gpustack.diagnose.machine.values import copies, flag, text
 from gpustack.diagnose.requirements.records import Program, programs
@@ -145,7 +145,7 @@ def gpu_name(target: Target, facts: Facts) -> str | None:
 def _spelled(message: Message, facts: Facts) -> str | None:
     if message.kind == UNNAMED:
         here = capabilities(facts)
-        return here[0].sm if here else ""
+        return value(facts, "nvrtc-options", "arch") or (here[0].sm if here else "")
     return message.values.get("arch") or message.values.get("cc")
 
 

@@ -72,10 +72,9 @@ def cuda_major_mixed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         if major and here and major not in majors(here) and not missing(facts, matrix):
             yield _mixed((), major, f"CUDA {major}", here, (facts, matrix))
         return
-    first = wanted[0]
-    what = f"{first.soname} of {' or '.join(f'CUDA {major}' for major in first.majors)}"
-    others = [one for one in signs if one.major not in first.majors]
-    yield _mixed(wanted, first.majors[0], what, others, (facts, matrix))
+    soname, own = wanted[0].soname, wanted[0].majors
+    what = f"{soname} of {' or '.join(f'CUDA {major}' for major in own)}"
+    yield _mixed(wanted, own[0], what, [one for one in signs if one.major not in own], (facts, matrix))
 
 
 def _mixed(wanted: Sequence[Missing], major: int, what: str, here: Sequence[Here], given: Given) -> Finding:
@@ -89,19 +88,20 @@ def _mixed(wanted: Sequence[Missing], major: int, what: str, here: Sequence[Here
     other = install(facts, matrix, major, *(one.soname for one in wanted[:1]))
     build = f"Install the program's build for {f'CUDA {here[0].major}' if here else 'the installed CUDA'}."
     build = _build_for(here[0].major, facts, matrix) if ort and here else build
-    text = f"Or {other.text[:1].lower()}{other.text[1:]}"
+    text = f"{build} Or {other.text[:1].lower()}{other.text[1:]}"
+    own = wanted and {*wanted[0].majors} & {*majors(cuda_here(facts, matrix))}  # of PyTorch, which brings its own
     return cuda_major_mixed.finding(
         component=wanted[0].library if wanted else None,
         title=f"{name} needs {what}, " + (f"but {here[0]} is installed" if here else "which is not installed"),
         detail=f"Not found: {', '.join(one.soname for one in wanted)}. {ALONE}" if wanted else ALONE,
-        confidence=Confidence.CERTAIN if wanted and any(one.sure for one in here) else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if wanted and not own and any(one.sure for one in here) else Confidence.LIKELY,
         because=(
             *(because_said(one.message) for one in wanted[:3]),
             *(() if wanted else grounds(facts, *ORT_FAILED, most=2)),
             *(one.because for one in here[:3]),
         ),
         row=release.row if release else None,
-        fix=fixes.advice(f"{build} {text}", *other.commands, verify=PROVIDERS if ort else other.verify),
+        fix=fixes.advice(text, *other.commands, verify=PROVIDERS if ort else other.verify),
     )
 
 
