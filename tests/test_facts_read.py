@@ -79,7 +79,6 @@ UNREAD: Mapping[str, Mapping[str, str]] = {
     "modules that a text names": {
         "other-module": "loaded",
         "intel-module": "loaded",
-        "nvidia-module": "flavour_on_disk",
     },
     "builds of TensorFlow, ONNX Runtime and FlashAttention": {
         "tensorflow": "cuda cudnn archs[]",

@@ -65,11 +65,9 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     printed = {one.message.line for one in known if one.whole and not one.row.stated}
     own = [line for line in lines if line not in printed and (len(lines) > 1 or len(line.split()) > PART)]
     ailing = any(AILING.search(line) for line in own)
-    if ails := next((line for line in own if AILING.search(line) or COMPARED.search(line)), None):
+    if ails := next((word for line in own if (word := AILING.search(line) or COMPARED.search(line))), None):
         row = next(held for held in patterns(matrix) if held.kind == AILS)
-        said = Message(
-            kind=AILS, line=" ".join(ails.split()), origin=origin, values=row.values, strength=Strength.STATED
-        )
+        said = Message(kind=AILS, line=ails[0].strip(), origin=origin, values=row.values, strength=Strength.STATED)
         found[AILS] = Found(said, row, whole=False)
     return tuple(one for kind, one in found.items() if kind != WELL or not ailing)
 
