@@ -12,7 +12,7 @@ from gpustack.diagnose.machine.events import MESSAGE, because_said, heard, named
 from gpustack.diagnose.machine.inventory import driver_works
 from gpustack.diagnose.machine.values import copies, number, told, version
 from gpustack.diagnose.requirements.records import decisions
-from gpustack.matrix.subjects.candidates import NOTHING_WRONG, Ranked, index
+from gpustack.matrix.subjects.candidates import NOTHING_WRONG, OF_STEM, Ranked, index
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import AT_WORK, ILL, IS_OVER, Status, Strength
@@ -131,7 +131,7 @@ def _printed(facts: Facts) -> bool:
 
 
 def _spoken_of_at_work(facts: Facts) -> bool:
-    words = frozenset(facts.words)
+    words = frozenset(one for one in facts.words if not one.startswith(OF_STEM))
     several = "gpus" in words or heard(facts, "gpu-count")  # of which one may hand wrong numbers to another
     work = words & (WORK_WORDS - {"nan"} if several else WORK_WORDS)
     here = words & {"gpu", "gpus"} or _present(facts, "gpu")
@@ -222,7 +222,7 @@ def _reasons(one: Ranked, seen: Mapping[str, Because | None]) -> Iterator[Becaus
     """Yield what speaks most for a candidate: messages and facts, and the words of the text together."""
     held = one.because[: 2 * (MOST_REASONS + MOST_WORDS)]
     yield from [because for name in held if (because := seen[name])][:MOST_REASONS]
-    words = [name for name in held if seen[name] is None]
+    words = [name for name in held if seen[name] is None and not name.startswith(OF_STEM)]
     if apart := [one for one in words if not any(one in other.split(" ") for other in words if other != one)]:
         yield Because(component=TEXT, fact=WORDS, value=", ".join(apart[:MOST_WORDS]), strength=Strength.STATED)
 

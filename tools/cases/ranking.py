@@ -23,7 +23,7 @@ from gpustack.diagnose.candidates import features
 from gpustack.diagnose.machine.completing import complete
 from gpustack.imports import load_texts
 from gpustack.imports.messages import clean
-from gpustack.matrix.subjects.candidates import DIGITS, NOTHING_WRONG, SCALE, STEPS, ZERO, Index, index, tokens
+from gpustack.matrix.subjects.candidates import DIGITS, NOTHING_WRONG, OF_STEM, SCALE, STEPS, ZERO, Index, index, tokens
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.terms import leads_of
@@ -46,7 +46,7 @@ SHARPNESS = 25.0  # fitted: with more or less, the true cause is more surprising
 FOLDS = 10
 _SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of regular expressions, not words
 _CHOICE = re.compile(r"\{\w*:([^{}|]+\|[^{}]+)\}")  # of words in a text
-SPELT = frozenset("abcdefghijklmnopqrstuvwxyz0123456789 _.+-:=TF")
+SPELT = frozenset(f"abcdefghijklmnopqrstuvwxyz0123456789 _.+-:=TF{OF_STEM}")
 # Findings that are not faults of a machine: about gpustack itself, or about what works.
 NO_CAUSES = frozenset(
     {

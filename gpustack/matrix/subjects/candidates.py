@@ -21,20 +21,18 @@ if TYPE_CHECKING:
 TABLE = "candidates"
 NOTHING_WRONG = "none"  # the cause of a machine whose stack is healthy
 DIGITS, STEP = 36, 4  # numbers have two base-36 digits; a weight has one for the cause, and one for how much
-SCALE, STEPS, ZERO = (
-    100,
-    1000,
-    648,
-)  # how informative a word is, in hundredths; weights, in thousandths, 0 in the middle
+# How informative a word is, in hundredths; weights, in thousandths, 0 in the middle.
+SCALE, STEPS, ZERO = 100, 1000, 648
 LIBRARIES = ("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia")
 SHORTEST = 3  # letters in a part of a word
+STEM, OF_STEM = 5, "~"  # letters in which the forms of a word agree: throttled, throttling
 MOST_LETTERS = 100_000  # characters of a text, at its beginning and at its end
 _WORD = re.compile(r"[a-z_][a-z0-9_]{0,60}(?:[.+-][a-z0-9_]{1,60}){0,12}|\d{1,12}(?:\.\d{1,6})?")
 _PARTS = re.compile(r"[._+-]")
 
 
 def tokens(text: str) -> frozenset[str]:
-    """Return the words of a text, their parts, and pairs of adjacent words; versions are shortened to two numbers."""
+    """Return the words of a text, their parts and stems, and pairs of neighbours; versions are cut to two numbers."""
     if len(text) > 2 * MOST_LETTERS:
         text = f"{text[:MOST_LETTERS]}\n{text[-MOST_LETTERS:]}"
     found: list[str] = []
@@ -42,7 +40,8 @@ def tokens(text: str) -> frozenset[str]:
         found.append(word)
         parts = _PARTS.split(word) if not word[0].isdigit() else ()
         found += [part for part in parts if len(part) >= SHORTEST and part != word]
-    return frozenset((*found, *(f"{one} {other}" for one, other in pairwise(found))))
+    stems = (f"{OF_STEM}{one[:STEM]}" for one in found if len(one) > STEM and not one[0].isdigit())
+    return frozenset((*found, *stems, *(f"{one} {other}" for one, other in pairwise(found))))
 
 
 @record
