@@ -8,7 +8,7 @@ nvidia-smi --query-gpu=name,driver_version --format=csv
 for c in doctor "doctor -v" check "doctor --deep" "bench --quick" stack; do
     echo "=== gpustack $c"
     # shellcheck disable=SC2086 # several arguments on purpose
-    (time python3 -m gpustack $c >"$OUT/${c// /_}.txt" 2>"$OUT/err"; echo "rc $?") 2>&1 | grep "rc\|real"
+    (time python3 -m gpustack $c >"$OUT/${c// /_}.txt" 2>/tmp/apart/err; echo "rc $?") 2>&1 | grep "rc\|real"
     head -9 "$OUT/${c// /_}.txt"
 done
 echo "=== requirements and findings of this machine"
