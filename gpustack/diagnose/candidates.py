@@ -41,7 +41,7 @@ WORK_WORDS = {
 }
 SPOKEN = frozenset({"the", "a", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table of a program has them
 FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
-SURE, SURER, BUSY, DOUBTED = 0.8, 0.98, 0.6, 0.2  # weights of the machines that are well
+SURE, SURER, BUSY, DOUBTED = 0.8, 0.98, 0.6, 0.3  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 # How much likelier that is to which a message mostly leads, to which it leads too, and what explains it.
