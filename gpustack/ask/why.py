@@ -184,16 +184,17 @@ def _rank(reason: Reason) -> int:
 
 def _alone(subject: Subject, facts: Facts) -> Reason:
     """Return what to say about a subject without a contract, if only Linux or a machine was given."""
-    if on_cpu(subject) or not facts.taken:
-        text = f"The matrix knows {subject.words} for Linux; nothing else was given."
-        if facts.find("linux-kernel") and subject.component in {"cuda-toolkit", "nvidia-driver"}:
-            text = f"No row of the matrix says for which releases of this distribution {subject.words} is made."
-            return Reason(text=text, verdict=Compatibility.UNKNOWN)
-        if on_cpu(subject):
-            text = f"{subject.words} computes on the CPU: it needs no GPU and no driver."
-        return Reason(text=text, verdict=Compatibility.COMPATIBLE)
-    text = f"No row of the matrix says what {subject.words} needs from what is here."
-    return Reason(text=text, verdict=Compatibility.UNKNOWN)
+    text, works = f"The matrix knows {subject.words} for Linux; nothing else was given.", Compatibility.COMPATIBLE
+    if on_cpu(subject):
+        text = f"{subject.words} computes on the CPU: it needs no GPU and no driver."
+    elif facts.taken:
+        text, works = f"No row of the matrix says what {subject.words} needs from what is here.", Compatibility.UNKNOWN
+    elif platform(facts) == "windows":
+        text, works = f"No row of the matrix says whether {subject.words} is for Windows.", Compatibility.UNKNOWN
+    elif facts.find("linux-kernel"):
+        text = f"No row of the matrix says for which releases of this distribution {subject.words} is made."
+        works = Compatibility.UNKNOWN if subject.component in {"cuda-toolkit", "nvidia-driver"} else works
+    return Reason(text=text, verdict=works)
 
 
 def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason | None:

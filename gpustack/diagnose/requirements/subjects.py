@@ -141,15 +141,16 @@ def _measured(held: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
 def _links(machine: Machine, component: str) -> Iterator[Subject]:
     """Yield the NVLinks of each GPU; where they were asked for, none for a GPU that no answer names."""
     listed = machine.subjects("gpu")
-    named = {(one.held.get("uuid"), one.held.get("index")): one for one in listed}
     found: dict[str | None, Mapping[str, JsonValue]] = {}
     seen = machine.component(component)
     if seen is not None and seen.status in {Status.PRESENT, Status.ABSENT}:
         found = {one.mark: {"total": 0, "described": False} for one in listed}
     for copy in copies(machine.facts, component):
         index = number(copy.facts, "index")
-        fits = (one for (uuid, number_), one in named.items() if uuid == copy.key or number_ == index is not None)
-        gpu, links = next(fits, None), items(copy.facts, "links")
+        named = (
+            one for one in listed if one.held.get("uuid") == copy.key or one.held.get("index") == index is not None
+        )
+        gpu, links = next(named, None), items(copy.facts, "links")
         known = sum(flag(link, "active") is not None for link in links) if links else None
         speeds = [speed for link in links if isinstance(speed := at(link, "speed_gbps"), int | float)]
         newest = {"newest": max(text(link, "version") or "" for link in links)} if links else {}
