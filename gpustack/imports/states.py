@@ -36,7 +36,7 @@ PLAIN = re.compile(
 # "The image is missing the headers": what is missing follows, and what comes before is there.
 LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|its|some|any)\b|[\x60'\"/])")
 # What says that not all is well, or compares: beside it a statement that the GPU works, or how fast, is no proof.
-WELL, AILS = "works-said", "ailing-said"
+WELL, AILS, WORSE = "works-said", "ailing-said", "slower-said"
 AILING = re.compile(
     r"\b(?:not|never|can(?:no|')t|nothing|crash|abort|re(?:start|boot)|fail|hangs?\b|hung|fr[eo]+z|stuck|black|dies|wrong"
     r"|garbage|gibberish|artifact|llvmpipe|broken|breaks|lost|slow|missing|disappear|kill|disabled|old )|n't\b",
@@ -48,6 +48,17 @@ COMPARED = re.compile(
     r"|time-?outs?|error\w*|pocl|idle|datasheet|supposed|0 ?%|0\.0+ ?[kMG]?H/s)(?!\w)",
     re.IGNORECASE,
 )
+# What says that it was better before, or is better with another GPU or only one: what was computed proves nothing then.
+BETTER = re.compile(
+    r"\bsince (?:yesterday|today|this (?:morning|week)|last \w+|driver|(?:the |my )?(?:driver|kernel) up(?:date|grade)"
+    r"|I (?:updated|upgraded) )|\byesterday (?:it|the|this)\b|\bin the morning\b|\b(?:it|which|that|they) used to\b"
+    r"|\berrors so far\b|\bstuck (?:in|at) P\d|\bhalved\b|\bon the other (?:card|GPU)\b|\w alone it (?:runs|works|is)\b"
+    r"|\bwith (?:one|a single|only one) (?:card|GPU)\b|P2P_DISABLE=1 (?:it|the|all|everything)\b"
+    r"|\b(?:Slowdown|Power[ _]Cap|Power Brake):? (?:is |stays )?active\b|\bseit (?:gestern|heute)\b|\bdepuis hier\b"
+    r"|[降掉]到 ?\d|(?:以前|之前|昨天)[^\n]{0,30}(?:现在|只要|只需)",
+    re.IGNORECASE,
+)
+COMPLAINTS = {AILS: (AILING, COMPARED), WORSE: (BETTER,)}
 NEAR, LONGEST, MOST_LINES, PART = 60, 400, 300, 4  # so few words alone are a part of a message
 
 
@@ -65,10 +76,11 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     printed = {one.message.line for one in known if one.whole and not one.row.stated}
     own = [line for line in lines if line not in printed and (len(lines) > 1 or len(line.split()) > PART)]
     ailing = any(AILING.search(line) for line in own)
-    if ails := next((word for line in own if (word := AILING.search(line) or COMPARED.search(line))), None):
-        row = next(held for held in patterns(matrix) if held.kind == AILS)
-        said = Message(kind=AILS, line=ails[0].strip(), origin=origin, values=row.values, strength=Strength.STATED)
-        found[AILS] = Found(said, row, whole=False)
+    for kind, words in COMPLAINTS.items():
+        if word := next((said for line in own for one in words if (said := one.search(line))), None):
+            row = next(held for held in patterns(matrix) if held.kind == kind)
+            told = Message(kind=kind, line=word[0].strip(), origin=origin, values=row.values, strength=Strength.STATED)
+            found[kind] = Found(told, row, whole=False)
     return tuple(one for kind, one in found.items() if kind != WELL or not ailing)
 
 
