@@ -116,8 +116,8 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
     if not lists and number(told(facts, "nvml"), "code") != 0:
         spoken = heard(facts, *SHOWN) or (_spoken_of_at_work(facts) and not (ails and heard(facts, "rate-said")))
-        enough = BUSY if heard(facts, "gpu-busy-said") else SURE if ails else DOUBTED
-        least = 0.0 if spoken and plain else enough if spoken else FINE
+        enough = 0.0 if plain else BUSY if heard(facts, "gpu-busy-said") else SURE
+        least = enough if spoken else FINE
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
     return Health.HEALTHY if calm >= least and (works or not complains) and not heard(facts, *faults) else status
 
