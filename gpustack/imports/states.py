@@ -60,6 +60,9 @@ DOUBTFUL = re.compile(
     r"|\b(?:Slowdown|Power[ _]Cap|Power Brake):? (?:is |stays )?active\b|\bTemp(?:erature)?\W{0,3}(?:9[5-9]|1\d\d) ?°?C"
     r"|\berrors so far\b|\bevery (?:few|couple of|\d+) (?:hours|minutes|days|runs)\b|\bshows? no process"
     r"|\bat random (?:steps|times|points)\b|\brandomly (?:stops|fails|drops|dies)\b|\b(?:untouched|not touched)\b"
+    r"|\bbefore[.!]|\b(?:it|which|they) (?:made|took|needed) (?:only )?\d|\bsince (?:v|version )?\d+\.\d"
+    r"|\bfor ?ever\b|(?:\d times|half|third of|quarter of) (?:as long|slower|longer|the speed)\b|@{6}"
+    r"|\b(?:as|than) the (?:rest|others)\b|\bnow (?:it|they) (?:trains?|runs?|makes?|takes?|needs?)\b"
     r"|\bno (?:request|answer|output) (?:is|comes)\b|\bthen nothing\b|\bnever (?:finishes|returns|starts|answers)\b"
     r"|[降掉]到 ?\d|(?:以前|之前|昨天)[^\n]{0,30}(?:现在|只要|只需)|掉[线卡]|死机|黑屏|花屏|另一[张台]|卡住|hängt\b"
     r"|\bl'autre (?:carte|machine)|\bse (?:cuelga|reinicia)|зависа|раньше|перезагру|フリーズ|再起動|以前は",
