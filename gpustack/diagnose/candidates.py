@@ -36,12 +36,12 @@ FAILURES = {
 }
 # In a few words with these someone speaks of a GPU at work: of what a training comes to, of how much of it is used.
 WORK_WORDS = {
-    *("train", "trains", "trained", "training", "epoch", "epochs", "loss", "nan", "converge", "iteration", "batch"),
+    *("train", "trains", "trained", "training", "epoch", "epochs", "loss", "converge", "iteration", "batch"),
     *("inference", "tokens", "util", "utilization", "gpu-util"),
 }
 SPOKEN = frozenset({"the", "a", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table of a program has them
 FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
-SURE, SURER, BUSY, DOUBTED = 0.8, 0.98, 0.6, 0.3  # weights of the machines that are well
+SURE, SURER, DOUBTED = 0.8, 0.98, 0.3  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 # How much likelier that is to which a message mostly leads, to which it leads too, and what explains it.
@@ -106,22 +106,19 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
         return Health.UNKNOWN
     if facts.taken or status not in {Health.HEALTHY, Health.UNKNOWN}:
         return status
-    works, complains = heard(facts, AT_WORK), heard(facts, *COMPLAINTS)
+    works, plain, ails = heard(facts, AT_WORK), heard(facts, "works-said"), heard(facts, "ailing-said")
+    complains = heard(facts, *COMPLAINTS)
     calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
-    doubted = heard(facts, "ailing-said") or SPOKEN & set(facts.words)  # that the driver answers is no reply to that
-    least = DOUBTED if doubted and not heard(facts, "works-said") else 0.0
-    if not works and calm < (SURER if complains and status is Health.HEALTHY else least):
-        return Health.UNKNOWN
-    if status is Health.HEALTHY:
-        return status if works or not heard(facts, "gpu-unused-said") else Health.UNKNOWN
+    least = DOUBTED if (ails or SPOKEN & set(facts.words)) and not plain else 0.0
+    if status is Health.HEALTHY:  # the driver answers, which is no reply to a complaint
+        sure = calm >= (SURER if complains else least) and not heard(facts, "gpu-unused-said")
+        return status if works or sure else Health.UNKNOWN
     lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
-    listed = number(told(facts, "nvml"), "code") == 0 or lists
-    ails = heard(facts, "ailing-said")  # beside which a rate is compared or complained of
-    spoken = heard(facts, *SHOWN) or (_spoken_of_at_work(facts) and not (ails and heard(facts, "rate-said")))
-    least = BUSY if heard(facts, "gpu-busy-said") else SURE if ails else DOUBTED
-    sure = listed or (spoken and (heard(facts, "works-said") or calm >= least))
+    if not lists and number(told(facts, "nvml"), "code") != 0:
+        spoken = heard(facts, *SHOWN) or (_spoken_of_at_work(facts) and not (ails and heard(facts, "rate-said")))
+        least = (0.0 if plain else SURE) if spoken else FINE
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    return Health.HEALTHY if sure and (works or not complains) and not heard(facts, *faults) else status
+    return Health.HEALTHY if calm >= least and (works or not complains) and not heard(facts, *faults) else status
 
 
 def _printed(facts: Facts) -> bool:
@@ -132,10 +129,9 @@ def _printed(facts: Facts) -> bool:
 
 def _spoken_of_at_work(facts: Facts) -> bool:
     words = frozenset(one for one in facts.words if not one.startswith(OF_STEM))
-    several = "gpus" in words or heard(facts, "gpu-count")  # of which one may hand wrong numbers to another
-    work = words & (WORK_WORDS - {"nan"} if several else WORK_WORDS)
+    odd = "nan" in words or heard(facts, "gpu-idle")  # numbers that a failing GPU gives, too
     here = words & {"gpu", "gpus"} or _present(facts, "gpu")
-    return bool(here and work and words & SPOKEN and len(words) <= FEW_WORDS)
+    return bool(here and not odd and words & WORK_WORDS and words & SPOKEN and len(words) <= FEW_WORDS)
 
 
 def likely(

@@ -155,7 +155,7 @@ USED = frozenset(
     {"ran-on-gpu", "hipblaslt-overridden", "gpu-used", "cuda-available-true", "tf-gpu-listed", "tf-numa-node", *OWN}
 )
 GPUS = ("gpu", "amd-gpu", "intel-gpu")
-ASKED = frozenset({"gpu-asked"})  # a program is told to use a GPU
+ASKED = frozenset({"gpu-asked", "gpu-listed"})  # a program is told to use a GPU, or has one
 RATE = "rate-said"  # where a GPU is named and nobody complains, what computes so fast is it
 UNWELL = frozenset(
     (

@@ -36,7 +36,7 @@ PLAIN = re.compile(
 # "The image is missing the headers": what is missing follows, and what comes before is there.
 LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|its|some|any)\b|[\x60'\"/])")
 # What says that not all is well, or compares: beside it a statement that the GPU works, or how fast, is no proof.
-WELL, AILS = "works-said", "ailing-said"
+WELL, AILS, WORSE = "works-said", "ailing-said", "worse-said"
 AILING = re.compile(
     r"\b(?:not|never|can(?:no|')t|nothing|crash|abort|re(?:start|boot)|fail|hangs?\b|hung|fr[eo]+z|stuck|black|dies|wrong"
     r"|garbage|gibberish|artifact|llvmpipe|broken|breaks|lost|slow|missing|disappear|kill|disabled|old )|n't\b",
@@ -48,6 +48,27 @@ COMPARED = re.compile(
     r"|time-?outs?|error\w*|pocl|idle|datasheet|supposed|0 ?%|0\.0+ ?[kMG]?H/s)(?!\w)",
     re.IGNORECASE,
 )
+# What says that it was better before or elsewhere, or what a failing GPU does: what was computed proves nothing then.
+DOUBTFUL = re.compile(
+    r"\bsince (?:yesterday|today|this (?:morning|week)|last \w+|driver|I up(?:dat|grad)ed )|\bgestern\b"
+    r"|\bsince (?:the |my )?(?:driver|kernel|BIOS) up(?:date|grade)\b|\bbefore the (?:\w+ )?(?:update|upgrade|move)\b"
+    r"|\byesterday (?:it|the|this)\b|\bin the morning\b|\b(?:it|which|that|they) used to\b|\bhalved\b"
+    r"|\beven after a (?:reboot|restart)\b|\bcolleague|\bof \d+ nodes\b|\w alone it (?:runs|works|is)\b"
+    r"|\b(?:on|with|in) (?:the |an)other (?:card|machine|PC|node|server|box|computer)\b|\bon the other GPU\b"
+    r"|\bwith (?:one|a single|only one) (?:card|GPU)\b|P2P_DISABLE=1 (?:it|the|all|everything)\b|\bstuck (?:in|at) P\d"
+    r"|\b(?:at|above|below|only|to) \d{3,4} ?MHz\b|\bdraws (?:only )?\d+ ?W\b|\b\d+ ?W of \d|\bmemtest|\bpthread-"
+    r"|\b(?:Slowdown|Power[ _]Cap|Power Brake):? (?:is |stays )?active\b|\bTemp(?:erature)?\W{0,3}(?:9[5-9]|1\d\d) ?°?C"
+    r"|\berrors so far\b|\bevery (?:few|couple of|\d+) (?:hours|minutes|days|runs)\b|\bshows? no process"
+    r"|\bat random (?:steps|times|points)\b|\brandomly (?:stops|fails|drops|dies)\b|\b(?:untouched|not touched)\b"
+    r"|\bbefore[.!]|\b(?:it|which|they) (?:made|took|needed) (?:only )?\d|\bsince (?:v|version )?\d+\.\d"
+    r"|\bfor ?ever\b|(?:\d times|half|third of|quarter of) (?:as long|slower|longer|the speed)\b|@{6}"
+    r"|\b(?:as|than) the (?:rest|others)\b|\bnow (?:it|they) (?:trains?|runs?|makes?|takes?|needs?)\b"
+    r"|\bno (?:request|answer|output) (?:is|comes)\b|\bthen nothing\b|\bnever (?:finishes|returns|starts|answers)\b"
+    r"|[降掉]到 ?\d|(?:以前|之前|昨天)[^\n]{0,30}(?:现在|只要|只需)|掉[线卡]|死机|黑屏|花屏|另一[张台]|卡住|hängt\b"
+    r"|\bl'autre (?:carte|machine)|\bse (?:cuelga|reinicia)|зависа|раньше|перезагру|フリーズ|再起動|以前は",
+    re.IGNORECASE,
+)
+COMPLAINTS = {AILS: (AILING, COMPARED), WORSE: (DOUBTFUL,)}
 NEAR, LONGEST, MOST_LINES, PART = 60, 400, 300, 4  # so few words alone are a part of a message
 
 
@@ -65,10 +86,11 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     printed = {one.message.line for one in known if one.whole and not one.row.stated}
     own = [line for line in lines if line not in printed and (len(lines) > 1 or len(line.split()) > PART)]
     ailing = any(AILING.search(line) for line in own)
-    if ails := next((word for line in own if (word := AILING.search(line) or COMPARED.search(line))), None):
-        row = next(held for held in patterns(matrix) if held.kind == AILS)
-        said = Message(kind=AILS, line=ails[0].strip(), origin=origin, values=row.values, strength=Strength.STATED)
-        found[AILS] = Found(said, row, whole=False)
+    for kind, words in COMPLAINTS.items():
+        if word := next((said for line in own for one in words if (said := one.search(line))), None):
+            row = next(held for held in patterns(matrix) if held.kind == kind)
+            told = Message(kind=kind, line=word[0].strip(), origin=origin, values=row.values, strength=Strength.STATED)
+            found[kind] = Found(told, row, whole=False)
     return tuple(one for kind, one in found.items() if kind != WELL or not ailing)
 
 
