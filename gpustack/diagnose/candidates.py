@@ -76,6 +76,7 @@ OF_PROGRAMS = {
     "ort-": re.compile(r"onnx|\bort|executionprovider|cudnn"),
 }
 NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
+KEY_REJECTED = "secure-boot-key-rejected"
 NO_DRIVER, SMI_WORKS = "nvidia-driver-missing", ("wsl-smi-works", "host-smi-works")
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
 OF_LINUX = (
@@ -236,7 +237,9 @@ def possible(cause: str, facts: Facts) -> bool:
     makers = {vendor for name, vendor in GPUS.items() if _present(facts, name)}
     named = not makers.isdisjoint(ways) if makers else any(_named(OWN_WORDS[one], facts) for one in ways)
     driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
-    return not (early or unnamed or elsewhere or driven) and (named or not ways)
+    unlocked = any(copy.facts.get("secure_boot") is False for copy in copies(facts, "linux-kernel"))
+    accepted = cause == KEY_REJECTED and unlocked and not heard(facts, "secure-boot-blamed-said")  # which it was until
+    return not (early or unnamed or elsewhere or driven or accepted) and (named or not ways)
 
 
 def _named(words: re.Pattern[str], facts: Facts) -> bool:

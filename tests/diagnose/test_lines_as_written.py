@@ -137,6 +137,13 @@ def test_the_fault_that_a_few_lines_tell_is_named(said: str) -> None:
         ("my 3090: after a few prompts the power goes off on my pc", "host-hardware-fault"),
         ("only 7 GPUs are detected by nvidia-smi", "gpu-missing"),
         ("Windows has stopped this device because it has reported problems. (Code 43)", "gpu-missing"),
+        ("HiveOS not detecting 4th GPU", "gpu-missing"),
+        ("pci 0000:01:00.0: Refused to change power state, currently in D3", "gpu-fell-off-bus"),
+        ("pcieport 0000:00:01.0: pciehp: Slot(1): Link Down", "gpu-fell-off-bus"),
+        ("after suspend the card is gone from the PCI bus until reboot", "gpu-fell-off-bus"),
+        ("GPU 3: detected DEAD (0d:00.0), will execute restart script watchdog.sh", "gpu-not-answering"),
+        ("GSP task watchdog timeout @ pc:0x1250c5c, partition:2#0, task:3", "gsp-timeout"),
+        ("my desktop powers off instantly when training starts on both cards", "host-hardware-fault"),
     ],
 )
 def test_what_a_program_says_alone_comes_first_among_the_likely_causes(said: str, likely: str) -> None:
@@ -154,6 +161,8 @@ ALONE = {
     "*ERROR* MES failed to response msg=2": "gpu-not-answering",
     "Xid 79": "gpu-fell-off-bus",
     "GPU has fallen off the bus": "gpu-fell-off-bus",
+    "NVML: cannot get current temperature, error 15": "gpu-fell-off-bus",
+    "NVIDIA kernel module missing. Falling back to nouveau": "nvidia-module-not-loaded",
     "ollama no GPU - Intel Arc A750 Windows and Linux": "cpu-only-build",
     "UserWarning: DPCPP Device count is zero!": "intel-level-zero-missing",
     "User provided device_type of 'cuda', but CUDA is not available. Disabling": "cpu-only-build",
