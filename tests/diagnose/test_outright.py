@@ -109,7 +109,10 @@ FAULTS = (
         *("container-capabilities-missing", "compute"),
     ),
     (
-        "NVIDIA_DRIVER_CAPABILITIES=compute,utility\nCannot load libnvidia-encode.so.1",
+        (
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility\nCannot load libnvidia-encode.so.1\n"
+            "The minimum required Nvidia driver for nvenc is 470.57.02 or newer"
+        ),
         *("container-capabilities-missing", "video"),
     ),
     (

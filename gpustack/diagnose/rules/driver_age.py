@@ -50,7 +50,9 @@ NAMED_CUDA = re.compile(r"-cu(?:da)?(\d{2})x?$")
 def complained(facts: Facts) -> bool:
     """Return whether a program said that the driver is too old, or something that this usually means."""
     well = heard(facts, *NO_DRIVER_AT_ALL, "cuda-available-true")
-    return heard(facts, *OUTRIGHT) or (heard(facts, *MAYBE) and not well) or _named(facts)
+    # FFmpeg also names the driver that it needs where it cannot load the encoder's library.
+    sure = [one for one in OUTRIGHT if one != "nvenc-driver" or not heard(facts, "video-library-missing")]
+    return heard(facts, *sure) or (heard(facts, *MAYBE) and not well) or _named(facts)
 
 
 def wanted_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
