@@ -150,7 +150,7 @@ def likely(
     ranked = {one.cause: one for one in held.rank(seen) if one.because}
     for cause in led.keys() - ranked.keys():  # no recorded machine speaks for it
         ranked[cause] = Ranked(cause=cause, weight=LEAST, because=tuple(f"{MESSAGE}:{kind}" for kind in led[cause]))
-    too = {cause for row in patterns(matrix) if row.finding and f"{MESSAGE}:{row.kind}" in seen for cause in row.likely}
+    too = {cause for row in patterns(matrix) if f"{MESSAGE}:{row.kind}" in seen for cause in row.likely}
     factors = {**dict.fromkeys(too, LED_TOO), **dict.fromkeys(led, LED), **dict.fromkeys(noted, NOTED)}
     weights = {cause: one.weight * factors.get(cause, 1) for cause, one in ranked.items()}
     whole = sum(weights.values())

@@ -24,6 +24,7 @@ DIGITS, STEP = 36, 4  # numbers have two base-36 digits; a weight has one for th
 # How informative a word is, in hundredths; weights, in thousandths, 0 in the middle.
 SCALE, STEPS, ZERO = 100, 1000, 648
 LIBRARIES = ("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia")
+CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7")
 SHORTEST = 3  # letters in a part of a word
 STEM, OF_STEM = 5, "~"  # letters in which the forms of a word agree: throttled, throttling
 MOST_LETTERS = 100_000  # characters of a text, at its beginning and at its end
@@ -69,7 +70,7 @@ class Index:
     def words(self, text: str) -> frozenset[str]:
         """Return the words of a text that the index knows; none if it names nothing of the stack."""
         known = tokens(text) & self.features.keys()
-        telling = (word for word in known if "_" in word or word in self.names or word.startswith(LIBRARIES))
+        telling = (word for word in known if "_" in word or word in self.names or word.startswith(LIBRARIES + CARDS))
         return known if any(telling) else frozenset()
 
     def rank(self, seen: Collection[str]) -> tuple[Ranked, ...]:
