@@ -36,7 +36,7 @@ FAILURES = {
 }
 # In a few words with these someone speaks of a GPU at work: of what a training comes to, of how much of it is used.
 WORK_WORDS = {
-    *("train", "trains", "trained", "training", "epoch", "epochs", "loss", "converge", "iteration", "batch"),
+    *("train", "trains", "trained", "training", "epoch", "epochs", "loss", "nan", "converge", "iteration", "batch"),
     *("inference", "tokens", "util", "utilization", "gpu-util"),
 }
 SPOKEN = frozenset({"the", "a", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table of a program has them
@@ -130,7 +130,8 @@ def _printed(facts: Facts) -> bool:
 
 def _spoken_of_at_work(facts: Facts) -> bool:
     words = frozenset(one for one in facts.words if not one.startswith(OF_STEM))
-    odd = "nan" in words or heard(facts, "gpu-idle")  # numbers that a failing GPU gives, too
+    several = "gpus" in words or heard(facts, "gpu-count")  # of which one may hand wrong numbers to another
+    odd = ("nan" in words and several) or heard(facts, "gpu-idle")
     here = words & {"gpu", "gpus"} or _present(facts, "gpu")
     return bool(here and not odd and words & WORK_WORDS and words & SPOKEN and len(words) <= FEW_WORDS)
 
