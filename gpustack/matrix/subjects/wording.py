@@ -111,6 +111,9 @@ def _escaped(text: str) -> str:
     return re.sub(rf"[{QUOTES}]{{1,2}}", lambda _: _QUOTED, spaced)
 
 
+EAST_ASIAN = "\u3040"  # from here on, letters have no upper case
+
+
 def words(texts: Sequence[str]) -> tuple[str, ...]:
     """Return what to search for first: the longest two neighbouring words of each text, in lower case."""
     return tuple(dict.fromkeys(_telling(text.lower()) for text in texts))
@@ -119,7 +122,7 @@ def words(texts: Sequence[str]) -> tuple[str, ...]:
 def _telling(text: str) -> str:
     best = ""
     for literal in _BREAKS.split(text):
-        if len(literal) > len(best) and literal.isascii():
+        if len(literal) > len(best) and all(one.isascii() or one >= EAST_ASIAN for one in literal):
             single = literal.split()
             best = max(best, *single, *(f"{one} {other}" for one, other in pairwise(single)), "", key=len)
     return best
