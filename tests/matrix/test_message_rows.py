@@ -191,7 +191,7 @@ def test_a_message_can_be_looked_for() -> None:
     for pattern in PATTERNS:
         expression = pattern.compiled()
         assert pattern.has == pattern.has.lower(), pattern
-        assert pattern.has.isascii(), pattern
+        assert all(one.isascii() or one.upper() == one.lower() for one in pattern.has), pattern  # bytes lack others
         assert expression.search("") is None, pattern
         assert expression.search("\n" * 2000 + "x " * 2000) is None, pattern
 
