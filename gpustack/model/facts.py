@@ -194,15 +194,8 @@ ILL = frozenset(
         *("hang", "gpu-vanishes", "machine-gone-said", "rminit-failed", "no-device", "works-as-root", "suspended"),
         *("cuda-available-false", "cuda-fails-said", "container-fails-said", "smi-fails-said", "gpu-error"),
         *("init-error", "cuda-unknown-error", "cuda-launch-failure", "crash-said", "nccl-error", "nccl-system-error"),
-        *(
-            "second-gpu-wrong",
-            "slower-said",
-            "worse-said",
-            "jax-falls-back",
-            "jax-cpu-listed",
-            "llama-no-gpu",
-            "tf-gpu-empty",
-        ),
+        *("second-gpu-wrong", "slower-said", "worse-said", "jax-falls-back", "jax-cpu-listed"),
+        *("llama-no-gpu", "tf-gpu-empty"),
     )
 )
 IS_OVER = "former-fault"  # the kind of message that reports a fault of the past
