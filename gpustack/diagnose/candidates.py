@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 # What people complain of without a word of the cause, and what shows a GPU at work.
 COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint", "ort-cuda-absent-said", "ort-provider-unavailable")
-# What a list of those that are left does not answer: that another GPU is gone.
-GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering"})
+# What a list of those that are left does not answer: that another GPU is gone, or a part of one.
+GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering", "gpu-sensor-error", "nvlink-inactive"})
 SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-listed")
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
 # Words beside a list of GPUs of something that does not work with them.
@@ -39,7 +39,7 @@ WORK_WORDS = {
     *("train", "trains", "trained", "training", "epoch", "epochs", "loss", "nan", "converge", "iteration", "batch"),
     *("inference", "tokens", "util", "utilization", "gpu-util"),
 }
-SPOKEN = frozenset({"the", "a", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table of a program has them
+SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table has them ("a": N/A)
 FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
 SURE, SURER, DOUBTED = 0.8, 0.98, 0.3  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack

@@ -159,7 +159,9 @@ DOCUMENTED = re.compile(
 ANOTHER = re.compile(
     r"(?:^|(?<=[.;] ))(?:My |A |The )?(?:colleague|co-?worker|friend|team ?mate|brother|student)(?:'s?|\u2019s)"
     r"(?: (?:laptop|machine|PC|computer|server|box|workstation))?(?: (?:has|had|got|gets|sees|shows|prints|says))\b"
-    r"[^\n;]{0,160};(?= mine\b| my\b)",
+    r"[^\n;]{0,160};(?= mine\b| my\b)"
+    r"|(?:^|(?<=[.;,] ))(?:my|the|our) (?:old|previous|former) (?:[\w-]+ ){0,3}?(?:card|GPU|laptop|PC|machine|computer"
+    r"|server|board|\d{3,4}(?: ?(?:Ti|Super|XT))?) (?:kept|used to|had|would|died|broke|was|got)\b[^\n.;,]{0,120}",
     re.IGNORECASE | re.MULTILINE,
 )
 # It works now, according to someone.

@@ -26,6 +26,13 @@ FAULTS = {
     "NVIDIA-SMI 535.54.03  Driver Version: 535.54.03  CUDA Version: 12.2\n"
     "(jupyter container) $ nvidia-smi\n"
     "bash: nvidia-smi: command not found": ("container-no-gpus-flag", "--gpus"),
+    "$ LD_LIBRARY_PATH=/usr/local/cuda-11.4/lib64/stubs/ ./nvtop\nNo GPU to monitor.": ("stub-on-loader-path", "stubs"),
+    "Runtime compute cap 52 is not compatible with compile time compute cap 75": ("arch-not-in-build", "Embeddings"),
+    "CUDA kernel mul_mat_q has no device code compatible with CUDA arch 520. ggml-cuda.cu was compiled for: 520": (
+        "arch-not-in-build",
+        "ggml-cuda",
+    ),
+    "RuntimeError: PyTorch is not linked with support for xpu devices": ("cpu-only-build", "PyTorch"),
     "onnxruntime was installed first and then onnxruntime-gpu, the CPU is used": ("ort-cpu-and-gpu-installed", "gpu"),
     "torch 2.3, /opt/cuda/lib64/libcudnn_cnn_infer.so.8: undefined symbol: "
     "_ZN5cudnn7backend3fooEv\n"
@@ -96,6 +103,7 @@ SOUND = (
     "Docker images run with nvidia-container-toolkit are missing the /etc/vulkan/icd.d/nvidia_icd.json file",
     "The container toolkit is missing the docs, and nothing else",
     "The riser is fine, the card is seen at x16",
+    "Could not start backend: Runtime compute cap 75 is not compatible with compile time compute cap 75",
     "I told pip to install torch into /home/me/.local and it works",
     "Both torch and torchvision live in /usr/lib/python3/dist-packages",
     'File "/home/u/scaffold/torch/lib/python3.10/site-packages/torch/nn/modules/module.py", line 1501',
@@ -172,6 +180,9 @@ ALONE = {
     "jaxlib CUDA 12 fails to start: Unable to load cuSPARSE": "nvjitlink-clash",
     "cuda不可用": "cpu-only-build",
     "NCCL hangs on 2x RTX 4090": "iommu-acs-p2p",
+    "libfoo.so: undefined symbol: cuTensorMapEncodeTiled": "driver-too-old-for-cuda-build",
+    "cannot import name 'numpy_support' from 'numba' (unknown location)": "pin-violated",
+    "podman --gpus all stops with libnvidia-egl-wayland.so.1.1.13 not found since the update": "cdi-spec-stale",
     "unhandled system error (run with NCCL_DEBUG=INFO for details)": "nccl-network-fault",
 }
 

@@ -21,6 +21,7 @@ from gpustack import assets
 from gpustack.diagnose import rule
 from gpustack.diagnose.candidates import features
 from gpustack.diagnose.machine.completing import complete
+from gpustack.diagnose.machine.events import MESSAGE
 from gpustack.imports import load_texts
 from gpustack.imports.messages import clean
 from gpustack.matrix.subjects.candidates import DIGITS, NOTHING_WRONG, OF_STEM, SCALE, STEPS, ZERO, Index, index, tokens
@@ -40,9 +41,10 @@ FILE = assets.MATRIX / "candidates.toml"
 LEAST_OFTEN = 2  # machines whose text contains a word
 RIDGE = 1.0  # how much a weight costs
 LEAST = 0.02  # weights nearer to 0 are left out
+RECOGNISED, NEIGHBOURS = 1.5, 0.5  # what a message, and a pair of words, tells relative to a word as rare
 OF_FINDINGS, OF_MESSAGES = 1.0, 1.0  # the weight of a finding's or a message row's text relative to a machine
 MOST_OF_CASE = 32  # words that identify a recorded machine
-SHARPNESS = 25.0  # fitted: with more or less, the true cause is more surprising
+SHARPNESS = 22.0  # fitted: with more or less, the true cause is more surprising
 FOLDS = 10
 _SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of regular expressions, not words
 _CHOICE = re.compile(r"\{\w*:([^{}|]+\|[^{}]+)\}")  # of words in a text
@@ -127,7 +129,14 @@ def built(documents: Sequence[Document]) -> Index:
 def _tells(documents: Sequence[Document]) -> dict[str, float]:
     """Return by its name how informative each word is: the rarer, the more."""
     often = Counter(name for one in documents for name in one.seen)
-    return {name: log((len(documents) + 1) / (often[name] + 1)) for name in sorted(often) if often[name] >= LEAST_OFTEN}
+    rare = {name: log((len(documents) + 1) / (often[name] + 1)) for name in sorted(often) if often[name] >= LEAST_OFTEN}
+    return {name: tells * _counts(name) for name, tells in rare.items()}
+
+
+def _counts(name: str) -> float:
+    if name.startswith(f"{MESSAGE}:"):
+        return RECOGNISED
+    return NEIGHBOURS if " " in name else 1.0
 
 
 def _words(documents: Sequence[Document], tells: Mapping[str, float]) -> Numbers:

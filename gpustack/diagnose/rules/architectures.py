@@ -50,6 +50,7 @@ ARCH_LIST = "export TORCH_CUDA_ARCH_LIST={arch}"
 ASK = sh("nvidia-smi --query-gpu=name,compute_cap --format=csv")
 OTHERS = {
     "ggml-arch": ("This build of llama.cpp (ggml-cuda)", CUDA_BUILD),
+    "tei-arch": ("This image of Text Embeddings Inference", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
     "trt-sm-unsupported": ("This TensorRT", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
     "paddle-arch": (
         "This build of PaddlePaddle",
@@ -87,6 +88,9 @@ def _complaints(facts: Facts) -> bool:
     if amd.alone(facts):
         return False
     named = [one.line for one in said(facts, "ggml-kernel-needs")]  # the build has code for this GPU, that kernel none
+    named += [
+        one.line for one in said(facts, "tei-arch") if one.values.get("arch") == one.values.get("archs", "").strip()
+    ]
     return any("HIP" not in one.line and one.line not in named for one in said(facts, *COMPLAINTS)) or _lists_others(
         facts
     )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 
-STUB = 34
+STUB, NVML_STUB = 34, "stub-nvml"
 
 
 @rule("stub-on-loader-path", Layer.ENVIRONMENT, "libcuda", explained_by=("wsl-libcuda-shadowed",))
@@ -49,19 +49,23 @@ def stub_on_loader_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     reads, and never on LD_LIBRARY_PATH, which the loader reads. Take the folder off it.
     """
     libcuda = told(facts, "libcuda")
-    folders = texts(libcuda, "stub_on_path", "LD_LIBRARY_PATH")
-    taken = text(libcuda, "kind") == "stub" or number(libcuda, "cu_init") == STUB
-    if not folders and not taken:
+    seen = texts(libcuda, "stub_on_path", LD_LIBRARY_PATH)
+    named = seen or [one for one in folders(facts) if one.rstrip("/").endswith("/stubs")]
+    taken = text(libcuda, "kind") == "stub" or number(libcuda, "cu_init") == STUB or heard(facts, NVML_STUB)
+    if not named and not taken:
         return
     path = text(libcuda, "path")
-    where = ", ".join(folders) or path or ""
-    stubs = folders or ([path.rpartition("/")[0]] if path else [])
+    where = ", ".join(named) or path or ""
+    stubs = named or ([path.rpartition("/")[0]] if path else [])
     yield stub_on_loader_path.finding(
         severity=Severity.ERROR if taken else Severity.WARNING,
+        confidence=Confidence.CERTAIN if taken or seen else Confidence.LIKELY,
         title=f"{'Programs load' if taken else 'LD_LIBRARY_PATH names'} CUDA's stub library{where and f' ({where})'}",
         because=(
-            *(because(facts, "libcuda", "stub_on_path", "LD_LIBRARY_PATH") for _ in folders[:1]),
+            *(because(facts, "libcuda", "stub_on_path", LD_LIBRARY_PATH) for _ in seen[:1]),
+            *(path_grounds(facts) if named and not seen else ()),
             *(because(facts, "libcuda", name) for name in ("path", "cu_init") if libcuda.get(name) is not None),
+            *grounds(facts, NVML_STUB),
         ),
         fix=fixes.off_path(stubs, "the stubs", fixes.DOCTOR),
     )
