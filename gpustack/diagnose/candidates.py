@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding, Verdict
 
 # What people complain of without a word of the cause, and what shows a GPU at work.
-COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint", "ort-cuda-absent-said", "ort-provider-unavailable")
+COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint", "ort-cuda-absent-said", "ort-provider-unavailable", "cpu-used")
 # What a list of those that are left does not answer: that another GPU is gone, or a part of one.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering", "gpu-sensor-error", "nvlink-inactive"})
 SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-listed")
+IDLE = ("gpu-idle", "cpu-used")
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
 # Words beside a list of GPUs of something that does not work with them.
 FAILURES = {
@@ -41,7 +42,7 @@ WORK_WORDS = {
 }
 SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table has them ("a": N/A)
 FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
-SURE, SURER, DOUBTED = 0.8, 0.98, 0.3  # weights of the machines that are well
+SURE, CLEAR, SURER, DOUBTED = 0.8, 0.95, 0.98, 0.3  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 # How much likelier that is to which a message mostly leads, to which it leads too, and what explains it.
@@ -117,7 +118,8 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
     if not lists and number(told(facts, "nvml"), "code") != 0:
         spoken = heard(facts, *SHOWN) or (_spoken_of_at_work(facts) and not (ails and heard(facts, "rate-said")))
-        least = (0.0 if plain else SURE) if spoken else FINE
+        named = any(_present(facts, gpu) for gpu in GPUS) or heard(facts, "gpu-asked", "rate-said")
+        least = (0.0 if plain else SURE) if spoken else CLEAR if named and not heard(facts, *IDLE) else FINE
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
     return Health.HEALTHY if calm >= least and (works or not complains) and not heard(facts, *faults) else status
 
@@ -131,7 +133,7 @@ def _printed(facts: Facts) -> bool:
 def _spoken_of_at_work(facts: Facts) -> bool:
     words = frozenset(one for one in facts.words if not one.startswith(OF_STEM))
     several = "gpus" in words or heard(facts, "gpu-count")  # of which one may hand wrong numbers to another
-    odd = ("nan" in words and several) or heard(facts, "gpu-idle")
+    odd = ("nan" in words and several) or heard(facts, *IDLE)
     here = words & {"gpu", "gpus"} or _present(facts, "gpu")
     return bool(here and not odd and words & WORK_WORDS and words & SPOKEN and len(words) <= FEW_WORDS)
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 WHOLE = 1_000_000  # bytes of a text that is read unfiltered
 STANDARD_INPUT, PIPED = "-", "standard input"
 REPORTED = "the output of gpustack snapshot"
-OF_THE_KERNEL = re.compile(rb"\{\d{1,9}\}\[")  # "{1}[Hardware Error]" begins a line of its log, and is not JSON
+# "{1}[Hardware Error]" begins a line of the kernel's log and "{'loss': 0.4}" one of a training's; neither is JSON.
+OF_A_LOG = re.compile(rb"\{(?:\d{1,9}\}\[|'(?:eval_|train_)?(?:loss|runtime)':)")
 NOTHING = Facts(taken="", host=Host())
 NO_SNAPSHOT: Mapping[str, Any] = {}
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
@@ -132,7 +133,7 @@ def _joined(snapshot: Facts, told: Facts) -> Facts:
 def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
     """Return the decoded snapshot, or None for any other text."""
     plain = data.lstrip()
-    if not plain.startswith(b"{") or OF_THE_KERNEL.match(plain):
+    if not plain.startswith(b"{") or OF_A_LOG.match(plain):
         return None
     text = data.decode("utf-8", "replace")
     try:

@@ -159,11 +159,11 @@ ASKED = frozenset({"gpu-asked", "gpu-listed"})  # a program is told to use a GPU
 RATE = "rate-said"  # where a GPU is named and nobody complains, what computes so fast is it
 UNWELL = frozenset(
     (
-        *("ailing-said", "gpu-idle", "ort-provider-create-failed", "gpu-unused-said", "gpu-complaint"),
+        *("ailing-said", "gpu-idle", "cpu-used", "ort-provider-create-failed", "gpu-unused-said", "gpu-complaint"),
         *("cuda-fails-said", "crash-said", "cuda-available-false"),
     )
 )
-NO_RESULT = re.compile(r"False|tensor\(\[*nan")
+NO_RESULT = re.compile(r"tensor\([^)]*False|tensor\(\[*nan")
 OF_TORCH = "No CUDA GPUs are available"
 NOT_FOUND = frozenset(
     {"smi-no-devices", "nvml-not-loaded", "no-device", "cuda-available-false", "gpu-unused-said", "no-nvidia-gpu"}

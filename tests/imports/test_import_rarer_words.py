@@ -74,6 +74,8 @@ def test_a_path_of_wsl_is_not_wsl() -> None:
 def test_a_log_that_begins_with_a_brace_is_read_as_text() -> None:
     found = given(b"{1}[Hardware Error]: event severity: fatal\n{1}[Hardware Error]: section_type: PCIe error\n")
     assert [one.kind for one in found.messages] == ["mce"]
+    found = given(b"{'loss': 0.3887, 'grad_norm': 0.26, 'epoch': 2.0}\nCUDA out of memory. Tried to allocate 2.00 GiB")
+    assert "program-out-of-memory" in [one.kind for one in found.messages]
 
 
 def test_a_log_of_json_lines_is_read_as_text() -> None:

@@ -24,7 +24,7 @@ DIGITS, STEP = 36, 4  # numbers have two base-36 digits; a weight has one for th
 # How informative a word is, in hundredths; weights, in thousandths, 0 in the middle.
 SCALE, STEPS, ZERO = 100, 1000, 648
 LIBRARIES = ("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia")
-CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7")
+CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla", "quadro", "v100", "jetson")
 SHORTEST = 3  # letters in a part of a word
 STEM, OF_STEM = 5, "~"  # letters in which the forms of a word agree: throttled, throttling
 MOST_LETTERS = 100_000  # characters of a text, at its beginning and at its end
