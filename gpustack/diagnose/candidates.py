@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding, Verdict
 
 # What people complain of without a word of the cause, and what shows a GPU at work.
-COMPLAINTS = (*ILL, "gpu-unused-said", "gpu-complaint", "ort-cuda-absent-said", "ort-provider-unavailable", "cpu-used")
+COMPLAINTS = (
+    *(*ILL, "gpu-unused-said", "gpu-complaint", "ort-cuda-absent-said", "ort-provider-unavailable", "cpu-used"),
+    "gpus-fail-together",
+)
 # What a list of those that are left does not answer: that another GPU is gone, or a part of one.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering", "gpu-sensor-error", "nvlink-inactive"})
 SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-listed")

@@ -163,6 +163,7 @@ UNWELL = frozenset(
         *("cuda-fails-said", "crash-said", "cuda-available-false"),
     )
 )
+TOGETHER = {"gpus-talk", "gpus-fail-together"}  # each GPU may work, and hand the others wrong numbers
 NO_RESULT = re.compile(r"tensor\([^)]*False|tensor\(\[*nan")
 OF_TORCH = "No CUDA GPUs are available"
 NOT_FOUND = frozenset(
@@ -257,7 +258,7 @@ def _at_work(into: Gathered, matrix: Matrix) -> None:
     if shown is None:
         return
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    if not any(one.kind in faults | ILL for one in into.messages):
+    if not (TOGETHER <= kinds or any(one.kind in faults | ILL for one in into.messages)):
         into.messages = (*into.messages, replace(shown, kind=AT_WORK))
 
 

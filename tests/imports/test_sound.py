@@ -144,6 +144,8 @@ def test_a_gpu_that_is_seen_at_work_is_healthy(text: str) -> None:
         "On my A100 it was 2400 tokens/s in the morning, now the same job makes 240 tokens/s.",
         "Two RTX 3090. The first makes 25 it/s, the second one 3 it/s with the same picture.",
         "NVIDIA-SMI 566.24   Driver Version: 566.24\n-1 changes nothing\nlayer   1 assigned to device CPU",
+        "A model on one GPU works fine. Since I put in the second GPU, one that needs the VRAM of both prints GGGGGG.",
+        "offloaded 33/33 layers to GPU\nwith one of the two cards all is fine, with both cards the output is gibberish",
         "The GTX 1080 needs 5 s an image at first, then it gets slower and slower until the training is restarted.",
         "RTX 3080 Ti: 1.10it/s, my friend's gets 18it/s with the same settings.",
         "Using device: cpu\nRTX 3060, Epoch 1/10 loss: 0.93 2.1 it/s",
