@@ -45,7 +45,7 @@ WORK_WORDS = {
 }
 SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table has them ("a": N/A)
 FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
-SURE, CLEAR, SURER, DOUBTED = 0.8, 0.95, 0.98, 0.3  # weights of the machines that are well
+SURE, SURER, DOUBTED = 0.8, 0.98, 0.3  # weights of the machines that are well
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 # How much likelier that is to which a message mostly leads, to which it leads too, and what explains it.
@@ -121,8 +121,7 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
     if not lists and number(told(facts, "nvml"), "code") != 0:
         spoken = heard(facts, *SHOWN) or (_spoken_of_at_work(facts) and not (ails and heard(facts, "rate-said")))
-        named = any(_present(facts, gpu) for gpu in GPUS) or heard(facts, "gpu-asked", "rate-said")
-        least = (0.0 if plain else SURE) if spoken else CLEAR if named and not heard(facts, *IDLE) else FINE
+        least = (0.0 if plain else SURE) if spoken else FINE
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
     return Health.HEALTHY if calm >= least and (works or not complains) and not heard(facts, *faults) else status
 

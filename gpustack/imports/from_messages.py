@@ -258,7 +258,7 @@ def _at_work(into: Gathered, matrix: Matrix) -> None:
     if shown is None:
         return
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    if not (TOGETHER <= kinds or any(one.kind in faults | ILL for one in into.messages)):
+    if not (kinds >= TOGETHER or any(one.kind in faults | ILL for one in into.messages)):
         into.messages = (*into.messages, replace(shown, kind=AT_WORK))
 
 
