@@ -232,7 +232,7 @@ def _torch(said: str, version: str, after: str, into: Gathered) -> None:
 
 
 def _torch_cuda(said: str, version: str, _after: str, into: Gathered) -> None:
-    into.tell("pytorch", said, cuda=version, accelerator="cuda")
+    into.tell("pytorch", said, cuda=re.sub(r"^(1\d)(\d)$", r"\1.\2", version), accelerator="cuda")  # 121 of a tag
 
 
 def _tensorflow_rocm(said: str, version: str, _after: str, into: Gathered) -> None:

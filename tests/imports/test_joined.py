@@ -34,6 +34,8 @@ TORCH_DLL = r'Error loading "C:\env\Lib\site-packages\torch\lib\{}" or one of it
         (r"FileNotFoundError: Could not find module 'D:\x\torch\lib\caffe2_nvrtc.dll'", "framework-import-fails"),
         (OUTDATED, "cudnn-too-old"),
         ("torch 2.1.0, driver 450.80.02, is_available() is False", "driver-too-old-for-cuda-build"),
+        ("driver 470 and pytorch cu121: False", "driver-too-old-for-cuda-build"),
+        ("Treiber 470, torch 2.9 cu130", "driver-too-old-for-cuda-build"),
         ("nvidia-uvm/uvm_pmm_gpu.c:2631:5: 错误：隐式声明函数‘hmm_range_fault_begin’", "dkms-build-failed"),  # noqa: RUF001
     ],
 )
@@ -52,6 +54,7 @@ def test_what_is_apart_is_judged_together(text: str, root: str) -> None:
         "RTX 5090 with nvidia-driver-570-open, nvidia-smi: No devices were found",
         "I changed my RX 580 to an RTX 3060\nRuntimeError: No CUDA GPUs are available",
         "torch 2.1.0, driver 535.54.03, is_available() is False",
+        "driver 535 and pytorch cu121: False",
     ],
 )
 def test_what_works_together_is_not_blamed(text: str) -> None:

@@ -155,7 +155,7 @@ def nvidia_here(facts: Facts) -> bool:
         or number(told(facts, "nvml"), "gpu_count")
         or items(module, "gpus")
         or flag(module, "loaded")
-        or (from_text(facts) and (version(facts, DRIVER) or version(facts, "nvml") or module))
+        or (from_text(facts) and (version(facts, DRIVER) or _branch(facts) or version(facts, "nvml") or module))
     )
 
 
@@ -230,8 +230,12 @@ def driver_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
     """Return the driver's highest CUDA version: by its own report, else by its branch's row."""
     said = number(told(facts, "libcuda"), "driver_cuda") or number(told(facts, "nvml"), "cuda_version")
     release = driver_release(facts)
-    row = matrix.branches.get(release.branch) if release else None
+    row = matrix.branches.get(release.branch if release else _branch(facts) or 0)
     return CudaVersion.decode(said) or (row.cuda if row else None)
+
+
+def _branch(facts: Facts) -> int | None:  # "driver 470"
+    return None if on_windows(facts) else number(told(facts, DRIVER), "branch")
 
 
 @once
