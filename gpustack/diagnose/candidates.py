@@ -111,17 +111,19 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
         return Health.UNKNOWN
     if facts.taken or status not in {Health.HEALTHY, Health.UNKNOWN}:
         return status
-    works, plain, ails = heard(facts, AT_WORK), heard(facts, "works-said"), heard(facts, "ailing-said")
-    complains = heard(facts, *COMPLAINTS)
+    plain, ails, complains = heard(facts, "works-said"), heard(facts, "ailing-said"), heard(facts, *COMPLAINTS)
     calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
-    least = DOUBTED if (ails or SPOKEN & set(facts.words)) and not plain else 0.0
+    spoken = SPOKEN & set(facts.words)
+    # What people complain of beside a result may be a fault that no message names.
+    works = heard(facts, AT_WORK) and not (ails and len(spoken) > 1 and calm < DOUBTED)
+    least = DOUBTED if (ails or spoken) and not plain else 0.0
     if status is Health.HEALTHY:  # the driver answers, which is no reply to a complaint
         sure = calm >= (SURER if complains else least) and not heard(facts, "gpu-unused-said")
         return status if works or sure else Health.UNKNOWN
     lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
     if not lists and number(told(facts, "nvml"), "code") != 0:
-        spoken = heard(facts, *SHOWN) or (_spoken_of_at_work(facts) and not (ails and heard(facts, "rate-said")))
-        least = (0.0 if plain else SURE) if spoken else FINE
+        shown = heard(facts, *SHOWN) or (_spoken_of_at_work(facts) and not (ails and heard(facts, "rate-said")))
+        least = (0.0 if plain else SURE) if shown else FINE
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
     return Health.HEALTHY if calm >= least and (works or not complains) and not heard(facts, *faults) else status
 

@@ -195,7 +195,8 @@ ILL = frozenset(
         *("cuda-available-false", "cuda-fails-said", "container-fails-said", "smi-fails-said", "gpu-error"),
         *("init-error", "cuda-unknown-error", "cuda-launch-failure", "crash-said", "nccl-error", "nccl-system-error"),
         *("second-gpu-wrong", "slower-said", "worse-said", "jax-falls-back", "jax-cpu-listed"),
-        *("llama-no-gpu", "tf-gpu-empty"),
+        *("llama-no-gpu", "tf-gpu-empty", "smi-no-devices", "cuda-count-failed", "ort-provider-failed"),
+        "bus-error-plain",
     )
 )
 IS_OVER = "former-fault"  # the kind of message that reports a fault of the past

@@ -144,6 +144,7 @@ def test_a_gpu_that_is_seen_at_work_is_healthy(text: str) -> None:
         "On my A100 it was 2400 tokens/s in the morning, now the same job makes 240 tokens/s.",
         "Two RTX 3090. The first makes 25 it/s, the second one 3 it/s with the same picture.",
         "NVIDIA-SMI 566.24   Driver Version: 566.24\n-1 changes nothing\nlayer   1 assigned to device CPU",
+        "offloaded 33/33 layers to GPU\nTorch is not able to use GPU",
         "A model on one GPU works fine. Since I put in the second GPU, one that needs the VRAM of both prints GGGGGG.",
         "offloaded 33/33 layers to GPU\nwith one of the two cards all is fine, with both cards the output is gibberish",
         "The GTX 1080 needs 5 s an image at first, then it gets slower and slower until the training is restarted.",
