@@ -90,7 +90,7 @@ def _listed_without(facts: Facts) -> bool:
 UNKNOWN = 999
 STALE_FAILS = (
     *("cuinit-999", "cuda-unknown-error", "init-error", "cuinit-3", "no-device", "cuda-launch-failure"),
-    *("cuda-fails-said", "gpu-unused-said", "cuda-available-false"),
+    *("cuda-fails-said", "gpu-unused-said", "cuda-available-false", "no-gpus-discovered"),
 )
 OLD = ("insufficient-driver", "torch-driver-too-old", "runtime-above-driver", "image-wants-driver")
 
