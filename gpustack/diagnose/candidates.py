@@ -236,7 +236,8 @@ def possible(cause: str, facts: Facts) -> bool:
     host = f"{facts.host.os or ''}".lower()
     windows = "windows" in host and not facts.host.wsl
     linux = bool(facts.host.kernel or host) and "windows" not in host and not host.startswith("macos")
-    early = cause == NOT_ON_WINDOWS and () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT
+    early = () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT or heard(facts, "docker-run")
+    early = cause == NOT_ON_WINDOWS and early  # or in a container, which is of Linux
     unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
     elsewhere = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
     elsewhere = elsewhere or (facts.host.wsl and cause.startswith("amdgpu-"))  # whose kernel has none

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
 
-ABSENT, BUILDING = "python-module-absent", ("package-build", "package-build-hint")
+ABSENT, BUILDING = "python-module-absent", ("package-build", "package-build-hint", "isolation-off-helps-said")
 HERE, INSTALLS = "torch-here-said", "package-install-said"
 # What follows "pip install" and is no other package than PyTorch.
 NOT_OTHERS = {
