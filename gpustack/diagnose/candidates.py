@@ -155,9 +155,11 @@ def likely(
     held, seen = index(matrix), features(facts)
     led = _led(facts, matrix, seen)
     ranked = {one.cause: one for one in held.rank(seen) if one.because}
-    for cause in led.keys() - ranked.keys():  # no recorded machine speaks for it
-        ranked[cause] = Ranked(cause=cause, weight=LEAST, because=tuple(f"{MESSAGE}:{kind}" for kind in led[cause]))
-    too = {cause for row in patterns(matrix) if f"{MESSAGE}:{row.kind}" in seen for cause in row.likely}
+    rows = [row for row in patterns(matrix) if f"{MESSAGE}:{row.kind}" in seen]
+    too = {cause: (row.kind,) for row in rows for cause in row.likely}
+    for cause, kinds in {**too, **led}.items():
+        if cause not in ranked:  # no recorded machine speaks for it
+            ranked[cause] = Ranked(cause=cause, weight=LEAST, because=tuple(f"{MESSAGE}:{kind}" for kind in kinds))
     factors = {**dict.fromkeys(too, LED_TOO), **dict.fromkeys(led, LED), **dict.fromkeys(noted, NOTED)}
     weights = {cause: one.weight * factors.get(cause, 1) for cause, one in ranked.items()}
     whole = sum(weights.values())

@@ -39,7 +39,7 @@ NO_DRIVER, NAMED = "kernel-driver-not-running", re.compile(r"host \((?:[0-9a-f]{
 NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said")
 NOT_WORKING = (
     *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
-    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303", NOWHERE),
+    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303", "tf-gpu-empty", NOWHERE),
 )
 # A word that identifies the engine in a line.
 ENGINES = {
