@@ -152,6 +152,13 @@ def test_the_fault_that_a_few_lines_tell_is_named(said: str) -> None:
         ("GPU 3: detected DEAD (0d:00.0), will execute restart script watchdog.sh", "gpu-not-answering"),
         ("GSP task watchdog timeout @ pc:0x1250c5c, partition:2#0, task:3", "gsp-timeout"),
         ("my desktop powers off instantly when training starts on both cards", "host-hardware-fault"),
+        ("Unknown encoder 'hevc_nvenc'", "cpu-only-build"),
+        ("module 'faiss' has no attribute 'StandardGpuResources'", "cpu-only-build"),
+        ("ldd: libcuda.so.1 => /usr/local/cuda/lib64/stubs/libcuda.so.1", "stub-on-loader-path"),
+        ("NCCL picks the wrong network card and training over two machines never starts", "nccl-network-fault"),
+        ("vulkaninfo fails in the container until NVIDIA_DRIVER_CAPABILITIES=all", "container-capabilities-missing"),
+        ('stdlib.h(141): error: identifier "_Float32" is undefined', "host-compiler-too-new"),
+        ("the RTX 4060 shows up as Microsoft Basic Display Adapter", "nvidia-driver-missing"),
     ],
 )
 def test_what_a_program_says_alone_comes_first_among_the_likely_causes(said: str, likely: str) -> None:
@@ -202,6 +209,11 @@ def test_the_first_line_of_nvidia_smi_alone_shows_that_the_driver_works() -> Non
     banner = "| NVIDIA-SMI 450.57       Driver Version: 450.57       CUDA Version: 11.0     |"
     assert judge(read(f"{banner}\nHow does an exporter parse this?"), MATRIX).verdict.status is Health.HEALTHY
     assert judge(read(f"{banner}\nbut torch does not see the GPU"), MATRIX).verdict.status is not Health.HEALTHY
+
+
+def test_a_device_that_is_busy_or_unavailable_is_not_at_work() -> None:
+    for said in ("exclusive-process mode, CUDA-capable device(s) is/are busy or unavailable", "CUDA devices are busy"):
+        assert ("works-said" in {one.kind for one in read(said).messages}) is ("unavailable" not in said)
 
 
 @pytest.mark.parametrize("said", SOUND)
