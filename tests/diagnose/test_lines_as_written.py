@@ -12,6 +12,7 @@ FAULTS = {
     "kernel.x86_64  5.14.0-362.8.1.el9_3  @baseos\n"
     "kernel-devel.x86_64  5.14.0-427.el9  @appstream\n"
     "the nvidia module is not loaded, nvidia-smi fails": ("dkms-headers-missing", "5.14.0-362.8.1.el9_3"),
+    "modprobe: ERROR: could not insert 'nvidia': Exec format error": ("module-built-for-other-kernel", "another"),
     "UEFI Secure Boot is on, Bumblebee says: Could not load GPU driver": ("secure-boot-key-rejected", "Secure Boot"),
     "GTX 970, nvidia-open-dkms 570.86: it says that this card is not supported": ("open-module-unsupported-gpu", "970"),
     "nvidia-nvswitch0: Version mismatch, kernel version 535.129.03 user version 535.104.05": (

@@ -280,11 +280,15 @@ def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         return
     made_for = (text(told(facts, "nvidia.ko"), "vermagic") or "").partition(" ")[0]
     running = version(facts, "linux-kernel")
-    refused = said(facts, "module-vermagic") if facts.taken else ()
-    if not (made_for and running and made_for != running) and not refused:
+    refused = said(facts, "module-vermagic" if facts.taken else "module-format")
+    differs = made_for and running and made_for != running
+    if not differs and not refused:
         return
     yield module_built_for_other_kernel.finding(
-        title=f"NVIDIA's module was built for kernel {made_for or 'another'}, but {running or 'another'} is running",
+        confidence=Confidence.CERTAIN if differs or facts.taken else Confidence.LIKELY,
+        title=f"NVIDIA's module was built for kernel {made_for or 'another'}, but {running or 'another'} is running"
+        if made_for or running
+        else "NVIDIA's module was built for another kernel than the one that is running",
         because=(
             because(facts, "nvidia.ko", "vermagic"),
             because(facts, "linux-kernel", "version"),
