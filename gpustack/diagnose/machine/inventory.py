@@ -235,7 +235,7 @@ def driver_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
 
 
 def _branch(facts: Facts) -> int | None:  # "driver 470"
-    return None if on_windows(facts) else number(told(facts, DRIVER), "branch")
+    return number(told(facts, DRIVER), "branch") if from_text(facts) and not on_windows(facts) else None
 
 
 @once
