@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 # What people complain of without a word of the cause, and what shows a GPU at work.
 COMPLAINTS = (
-    *(*ILL, "gpu-unused-said", "gpu-complaint", "ort-cuda-absent-said", "ort-provider-unavailable", "cpu-used"),
-    "gpus-fail-together",
+    *(*ILL, "gpu-unused-said", "gpu-complaint", "ort-cuda-absent-said", "ort-provider-unavailable"),
+    *("cpu-used", "gpus-fail-together"),
 )
 # What a list of those that are left does not answer: that another GPU is gone, or a part of one.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering", "gpu-sensor-error", "nvlink-inactive"})
@@ -238,8 +238,9 @@ def possible(cause: str, facts: Facts) -> bool:
     host = f"{facts.host.os or ''}".lower()
     windows = "windows" in host and not facts.host.wsl
     linux = bool(facts.host.kernel or host) and "windows" not in host and not host.startswith("macos")
-    early = () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT or heard(facts, "docker-run")
-    early = cause == NOT_ON_WINDOWS and early  # or in a container, which is of Linux
+    early = () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT
+    contained = heard(facts, "docker-run")  # in containers of Linux
+    never = cause == NOT_ON_WINDOWS and (early or contained)
     unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
     elsewhere = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
     elsewhere = elsewhere or (facts.host.wsl and cause.startswith("amdgpu-"))  # whose kernel has none
@@ -249,7 +250,7 @@ def possible(cause: str, facts: Facts) -> bool:
     driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
     unlocked = any(copy.facts.get("secure_boot") is False for copy in copies(facts, "linux-kernel"))
     accepted = cause == KEY_REJECTED and unlocked and not heard(facts, "secure-boot-blamed-said")  # which it was until
-    return not (early or unnamed or elsewhere or driven or accepted) and (named or not ways)
+    return not (never or unnamed or elsewhere or driven or accepted) and (named or not ways)
 
 
 def _named(words: re.Pattern[str], facts: Facts) -> bool:
