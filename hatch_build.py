@@ -110,7 +110,8 @@ class PackingHook(BuildHookInterface[BuilderConfig]):
         root = Path(self.root)
         released(root, self.metadata.version)
         untracked = set(_untracked(root))
-        pages = ["/docs"] * (self.target_name == "wheel")  # man pages are installed beside the package, as shared data
+        # Man pages are installed beside the package, as shared data; the largest table is there as JSON alone.
+        pages = ["/docs", "/compat-matrix/candidates.toml"] * (self.target_name == "wheel")
         config = self.build_config
         config.target_config["exclude"] = [*config.build_config["exclude"], *pages, *map(_pattern, sorted(untracked))]
         if self.target_name != "wheel":
