@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, value
-from gpustack.diagnose.machine.inventory import driver_cuda, driver_release, nvidia_here, on_windows
+from gpustack.diagnose.machine.inventory import driver_cuda, driver_release, from_text, nvidia_here, on_windows
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
 from gpustack.diagnose.machine.packages import (
     CUDNN,
@@ -256,7 +256,7 @@ def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail=f"Not found: {', '.join(one.soname for one in wanted)}."
         + (f" The driver can run CUDA {driver}, but does not bring this library." if driver else "")
         + (f" {installed[0].what} is installed, but the loader does not look there." if installed else ""),
-        confidence=Confidence.CERTAIN if not installed else Confidence.LIKELY,
+        confidence=Confidence.LIKELY if installed or from_text(facts) else Confidence.CERTAIN,
         because=(
             *(because_said(one.message) for one in wanted[:3]),
             *(one.because for one in installed[:2]),

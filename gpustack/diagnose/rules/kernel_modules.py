@@ -194,6 +194,8 @@ def nvidia_module_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
             because(facts, "nvidia.ko", "path"),
             because(facts, "linux-kernel", "release"),
         ),
+        # A text seldom says why: a build that failed, a key, another driver.
+        confidence=Confidence.LIKELY if from_text(facts) and not blocked else Confidence.CERTAIN,
         fix=_unloaded_fix(facts, blocked),
     )
 

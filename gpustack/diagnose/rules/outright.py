@@ -88,6 +88,7 @@ def framework_not_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     yield framework_not_installed.finding(
         title=f"{name} is not installed in the Python that runs the program",
         because=grounds(facts, ABSENT),
+        confidence=Confidence.LIKELY,  # or a build that hides it, or a second Python that has it
         fix=fixes.advice(
             f"Install {name} into this Python, or start the program with the one that has it.",
             sh('python -c "import sys; print(sys.executable)"'),
