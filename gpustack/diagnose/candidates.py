@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.machine.events import MESSAGE, because_said, heard, named
 from gpustack.diagnose.machine.inventory import driver_works
-from gpustack.diagnose.machine.values import copies, number, told, version
+from gpustack.diagnose.machine.values import copies, version
 from gpustack.diagnose.requirements.records import decisions
-from gpustack.matrix.subjects.candidates import NOTHING_WRONG, OF_STEM, Ranked, index
+from gpustack.matrix.subjects.candidates import HEALTHY, NO_CAUSES, OF_STEM, WORKS, Ranked, index
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import AT_WORK, ILL, IS_OVER, Status, Strength
@@ -23,29 +23,18 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts, JsonValue
     from gpustack.model.report import Finding, Verdict
 
-# What people complain of without a word of the cause, and what shows a GPU at work.
-COMPLAINTS = (
-    *(*ILL, "gpu-unused-said", "gpu-complaint", "ort-cuda-absent-said", "ort-provider-unavailable"),
-    *("cpu-used", "gpus-fail-together"),
-)
 # What a list of those that are left does not answer: that another GPU is gone, or a part of one.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering", "gpu-sensor-error", "nvlink-inactive"})
+# What says that something beside a GPU at work is wrong, and what people say when they complain or compare.
+WRONG = (*ILL, "gpus-fail-together")
+COMPLAINTS = (*WRONG, "ailing-said", "gpu-unused-said", "gpu-complaint", "cpu-used")
 SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-listed")
-IDLE = ("gpu-idle", "cpu-used")
-LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
-# Words beside a list of GPUs of something that does not work with them.
-FAILURES = {
-    *("error", "errors", "failed", "fails", "failure", "fault"),
-    *("crash", "crashes", "segmentation", "aborted", "traceback", "cannot"),
-}
-# In a few words with these someone speaks of a GPU at work: of what a training comes to, of how much of it is used.
-WORK_WORDS = {
-    *("train", "trains", "trained", "training", "epoch", "epochs", "loss", "nan", "converge", "iteration", "batch"),
-    *("inference", "tokens", "util", "utilization", "gpu-util"),
-}
+NOT_A_NUMBER = "nan"  # of a training, or of a GPU that computes wrongly
 SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table has them ("a": N/A)
-FEW_WORDS = 100  # in longer texts the words of a fault are outnumbered
-SURE, SURER, DOUBTED = 0.8, 0.98, 0.3  # weights of the machines that are well
+# How much likelier than the likeliest fault a sound machine has to be, and beside a complaint: where only words show
+# it, where the driver answers, and where a program shows a result (docs/decisions/0012).
+IN_WORDS, ANSWERS, RESULT = (0.8, 0.9), (0.3, 0.9), (0.1, 0.5)
+TELLING = 8  # words that say more than the name of a card
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 # How much likelier that is to which a message mostly leads, to which it leads too, and what explains it.
@@ -103,43 +92,33 @@ def candidates(facts: Facts, matrix: Matrix, findings: Collection[Finding], verd
 def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     """Return how a machine is that texts alone describe, by what recorded machines say of such texts.
 
-    Where somebody complains that the GPU is not used, or that one of several is gone, a table of nvidia-smi does not
-    make it well; and where a GPU is shown at work in words, nothing that is known of faults being in them, it is.
+    Where somebody complains that one of several GPUs is gone, a table of nvidia-smi does not make it well; and where
+    nothing that is known of faults is in a text, recorded machines tell whether it shows a GPU at work.
     """
     gone = (one.kind for one in patterns(matrix) if one.finding in GONE)
     if status is Health.HEALTHY and heard(facts, "gpu-wrong-said", *gone):
         return Health.UNKNOWN
     if facts.taken or status not in {Health.HEALTHY, Health.UNKNOWN}:
         return status
-    plain, ails, complains = heard(facts, "works-said"), heard(facts, "ailing-said"), heard(facts, *COMPLAINTS)
-    calm = next((one.weight for one in index(matrix).rank(features(facts)) if one.cause == NOTHING_WRONG), 0.0)
-    spoken = SPOKEN & set(facts.words)
-    # What people complain of beside a result may be a fault that no message names.
-    works = heard(facts, AT_WORK) and not (ails and len(spoken) > 1 and calm < DOUBTED)
-    least = DOUBTED if (ails or spoken) and not plain else 0.0
-    if status is Health.HEALTHY:  # the driver answers, which is no reply to a complaint
-        sure = calm >= (SURER if complains else least) and not heard(facts, "gpu-unused-said")
-        return status if works or sure else Health.UNKNOWN
-    lists = (heard(facts, "gpu-listed") or _printed(facts)) and not FAILURES & set(facts.words)
-    if not lists and number(told(facts, "nvml"), "code") != 0:
-        shown = heard(facts, *SHOWN) or (_spoken_of_at_work(facts) and not (ails and heard(facts, "rate-said")))
-        least = (0.0 if plain else SURE) if shown else FINE
+    weights = {one.cause: one.weight for one in index(matrix).rank(features(facts))}
+    works, complains = _share(weights, (WORKS,)), bool(heard(facts, *COMPLAINTS))
+    if status is Health.HEALTHY:  # the driver answers, or a program shows a result: neither is a reply to a complaint
+        sure = works >= RESULT[complains] if heard(facts, AT_WORK) else _share(weights, HEALTHY) >= ANSWERS[complains]
+        return status if sure else Health.UNKNOWN
     faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    return Health.HEALTHY if calm >= least and (works or not complains) and not heard(facts, *faults) else status
+    if heard(facts, *WRONG, *faults) or NOT_A_NUMBER in facts.words:
+        return status
+    words = [one for one in facts.words if " " not in one and not one.startswith(OF_STEM)]
+    told = (len(words) >= TELLING and not SPOKEN.isdisjoint(words)) or heard(facts, *SHOWN)
+    plain = heard(facts, "works-said") and not complains
+    return Health.HEALTHY if plain or (told and works >= IN_WORDS[complains]) else status
 
 
-def _printed(facts: Facts) -> bool:
-    """Return whether a program, not a person, lists a GPU of AMD or Intel."""
-    held = (copy for name in LISTED for copy in copies(facts, name) if copy.status is Status.PRESENT)
-    return any(how is Strength.PRINTED and fact != "gfx" for copy in held for fact, how in copy.strengths.items())
-
-
-def _spoken_of_at_work(facts: Facts) -> bool:
-    words = frozenset(one for one in facts.words if not one.startswith(OF_STEM))
-    several = "gpus" in words or heard(facts, "gpu-count")  # of which one may hand wrong numbers to another
-    odd = ("nan" in words and several) or heard(facts, *IDLE)
-    here = words & {"gpu", "gpus"} or _present(facts, "gpu")
-    return bool(here and not odd and words & WORK_WORDS and words & SPOKEN and len(words) <= FEW_WORDS)
+def _share(weights: Mapping[str, float], healthy: Collection[str]) -> float:
+    """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""
+    likeliest = max((weight for cause, weight in weights.items() if cause not in HEALTHY), default=1.0)
+    calm = sum(weights.get(one, 0.0) for one in healthy)
+    return calm / (calm + likeliest)
 
 
 def likely(
@@ -163,7 +142,7 @@ def likely(
     factors = {**dict.fromkeys(too, LED_TOO), **dict.fromkeys(led, LED), **dict.fromkeys(noted, NOTED)}
     weights = {cause: one.weight * factors.get(cause, 1) for cause, one in ranked.items()}
     whole = sum(weights.values())
-    others = [one for one in ranked if one != NOTHING_WRONG and one not in known and possible(one, facts)]
+    others = [one for one in ranked if one not in NO_CAUSES and one not in known and possible(one, facts)]
     others.sort(key=lambda one: (-weights[one], one))
     least = LEAST * sum(weights[one] for one in others)
     for cause in (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if weights[one] >= least)):
@@ -229,6 +208,7 @@ def _reasons(one: Ranked, seen: Mapping[str, Because | None]) -> Iterator[Becaus
     held = one.because[: 2 * (MOST_REASONS + MOST_WORDS)]
     yield from [because for name in held if (because := seen[name])][:MOST_REASONS]
     words = [name for name in held if seen[name] is None and not name.startswith(OF_STEM)]
+    words = words or [f"{name.removeprefix(OF_STEM)}…" for name in held if seen[name] is None]
     if apart := [one for one in words if not any(one in other.split(" ") for other in words if other != one)]:
         yield Because(component=TEXT, fact=WORDS, value=", ".join(apart[:MOST_WORDS]), strength=Strength.STATED)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +15,7 @@ from gpustack.diagnose.candidates import candidates, features, likely, possible
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.imports import load_texts
-from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index, tokens
+from gpustack.matrix.subjects.candidates import NO_CAUSES, index, tokens
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import AT_WORK, Facts, Host
 from gpustack.model.report import Confidence, Health, Report, Severity
@@ -22,6 +25,12 @@ from tests.recorded import judged
 from tools import cases
 from tools.cases import ranking
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LONGEST = 900  # characters of a wording
 HEADERS = "The build of the nvidia module by dkms ended early: the kernel sources for this kernel could not be located."
 
 
@@ -124,7 +133,7 @@ def test_every_cause_of_the_index_is_a_finding_with_a_title_and_with_what_decide
     held = index(MATRIX)
     assert set(cases.causes(healthy=False)) <= set(held.causes)
     for cause in held.causes:
-        if cause != NOTHING_WRONG:
+        if cause not in NO_CAUSES:
             assert rule.explain(cause), cause
     missing = [cause for cause in cases.causes(healthy=False) if cause not in decisions()]
     assert missing == []
@@ -141,6 +150,35 @@ def test_a_long_text_costs_no_more_than_its_ends() -> None:
     middle = " ".join(f"word{number}" for number in range(200_000))
     assert len(tokens(f"dkms {middle} nouveau")) < 100_000
     assert {"dkms", "nouveau"} <= tokens(f"dkms {middle} nouveau")
+
+
+def test_a_text_that_names_no_system_but_clearly_tells_of_a_fault_has_likely_causes() -> None:
+    report = reported(
+        "Reseated the riser, the rig still drops one card after an hour and lspci does not list it any more."
+    )
+    assert report.candidates
+    assert not reported("Whisk the eggs, add flour and milk, and bake for twenty minutes.").candidates
+
+
+def test_each_wording_is_of_a_cause_that_is_ranked_and_is_written_once() -> None:
+    known = {*index(MATRIX).causes, *NO_CAUSES}
+    written = [
+        (cause, text)
+        for path in sorted(ranking.WORDINGS.glob("*.toml"))
+        for cause, texts in tomllib.loads(path.read_text("utf-8")).items()
+        for text in texts.strip().split("\n\n")
+    ]
+    assert {cause for cause, _ in written} <= known
+    assert [text for text, times in Counter(text for _, text in written).items() if times > 1] == []
+    assert [text for _, text in written if not text.strip() or len(text) > LONGEST] == []
+
+
+def test_a_wording_counts_less_than_a_machine_and_names_no_thread(tmp_path: Path) -> None:
+    (tmp_path / "few.toml").write_text("nouveau-loaded = '''\nlspci: in use nouveau\n\nnouveau has it\n'''\n", "utf-8")
+    first, second = ranking.wordings(MATRIX, tmp_path)
+    assert (first.cause, first.source, first.weight) == ("nouveau-loaded", "", ranking.OF_WORDINGS)
+    assert first.weight < ranking.Document(cause="", seen=frozenset()).weight
+    assert "nouveau" in second.seen
 
 
 @pytest.fixture(scope="module")

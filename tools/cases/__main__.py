@@ -60,7 +60,7 @@ def _measure(given: argparse.Namespace) -> str:
 def _index(given: argparse.Namespace) -> str:
     matrix = Matrix()
     documents = [ranking.document(case, matrix) for case in cases.every()]
-    vocabulary = list(ranking.vocabulary(matrix))
+    vocabulary = [*ranking.vocabulary(matrix), *ranking.wordings(matrix)]
     if not given.only_validate:
         ranking.write(ranking.built((*documents, *vocabulary)))
     ranked, frequent = ranking.validate(documents, vocabulary)

@@ -1,12 +1,13 @@
 """The index of candidates, built from the recorded cases and the words of findings and messages, and how well it ranks.
 
-The weights are those of a ridge regression of the causes on words weighted by rarity: it is solved by the likeness of
-every two documents, of which there are fewer than words. docs/decisions/0012 says why it was chosen.
+The weights are those of a ridge regression of the causes on words weighted by rarity: it is solved for a weight of each
+document, of which there are fewer than words. docs/decisions/0012 says why it was chosen.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from gpustack import assets
 from gpustack.diagnose import rule
@@ -24,10 +26,27 @@ from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.events import MESSAGE
 from gpustack.imports import load_texts
 from gpustack.imports.messages import clean
-from gpustack.matrix.subjects.candidates import DIGITS, NOTHING_WRONG, OF_STEM, SCALE, STEPS, ZERO, Index, index, tokens
+from gpustack.matrix.subjects.candidates import (
+    DIGITS,
+    NOTHING_WRONG,
+    OF_STEM,
+    SCALE,
+    STEPS,
+    WORKS,
+    ZERO,
+    Index,
+    index,
+    tokens,
+)
+from gpustack.matrix.subjects.candidates import NO_CAUSES as OTHERS
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.terms import leads_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,21 +54,24 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from tools.cases import Case
 
-    Numbers = NDArray[np.float64]
+    Numbers = NDArray[np.float32]
 
 FILE = assets.MATRIX / "candidates.toml"
-LEAST_OFTEN = 2  # machines whose text contains a word
+WORDINGS = Path(__file__).with_name("wordings")  # how people and programs may put each cause, in our own words
+LEAST_OFTEN, PAIRS = 2, 3  # texts that contain a word, or a pair of neighbours
 RIDGE = 1.0  # how much a weight costs
-LEAST = 0.02  # weights nearer to 0 are left out
+LEAST = 0.03  # weights nearer to 0 are left out
 RECOGNISED, NEIGHBOURS = 1.5, 0.5  # what a message, and a pair of words, tells relative to a word as rare
-OF_FINDINGS, OF_MESSAGES = 1.0, 1.0  # the weight of a finding's or a message row's text relative to a machine
+# The weight of the text of a finding or of a message row, and of a wording, relative to a machine.
+OF_FINDINGS, OF_MESSAGES, OF_WORDINGS = 1.0, 1.0, 0.2
 MOST_OF_CASE = 32  # words that identify a recorded machine
 SHARPNESS = 22.0  # fitted: with more or less, the true cause is more surprising
 FOLDS = 10
+EXACT, MOST_STEPS = 1e-3, 200  # what may be left of the equations, and the steps after which they are given up
 _SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of regular expressions, not words
 _CHOICE = re.compile(r"\{\w*:([^{}|]+\|[^{}]+)\}")  # of words in a text
 SPELT = frozenset(f"abcdefghijklmnopqrstuvwxyz0123456789 _.+-:=TF{OF_STEM}")
-# Findings that are not faults of a machine: about gpustack itself, or about what works.
+# Findings that are not faults of a machine: about gpustack itself, about what works, or that only say what fails.
 NO_CAUSES = frozenset(
     {
         *(
@@ -61,6 +83,8 @@ NO_CAUSES = frozenset(
             "another-environment-works",
         ),
         *("persistence-mode-off", "debug-variable-set", "arch-by-ptx-only", "gpu-passed-through"),
+        *("several-cudnn-copies", "stub-on-library-path"),
+        *("cuda-init-failed", "nvml-init-failed", "framework-fails-on-gpu"),
     }
 )
 HEAD = """\
@@ -84,13 +108,22 @@ class Document:
 
 def document(case: Case, matrix: Matrix) -> Document:
     """Return the observations on a recorded case."""
-    facts = replace(complete(load_texts(case.files, matrix), matrix), words=())
-    words = (tokens(clean(text)) for text in case.inputs.values())
-    seen = frozenset().union(features(facts), *words)
-    cause = NOTHING_WRONG if case.healthy else case.root_cause
-    return Document(
-        cause=cause, seen=frozenset(filter(SPELT.issuperset, seen)), source=case.source, repository=case.repository
-    )
+    cause = (WORKS if case.works else NOTHING_WRONG) if case.healthy else case.root_cause
+    return Document(cause=cause, seen=_seen(case.files, matrix), source=case.source, repository=case.repository)
+
+
+def _seen(files: Mapping[str, bytes], matrix: Matrix) -> frozenset[str]:
+    facts = replace(complete(load_texts(files, matrix), matrix), words=())
+    words = (tokens(clean(text.decode())) for text in files.values())
+    return frozenset(filter(SPELT.issuperset, frozenset().union(features(facts), *words)))
+
+
+def wordings(matrix: Matrix, folder: Path = WORDINGS) -> Iterator[Document]:
+    """Yield how a cause may be put: texts that no machine is known for, divided by blank lines."""
+    for path in sorted(folder.glob("*.toml")):
+        for cause, texts in tomllib.loads(path.read_text("utf-8")).items():
+            for text in texts.strip().split("\n\n"):
+                yield Document(cause=cause, seen=_seen({"text": text.encode()}, matrix), weight=OF_WORDINGS)
 
 
 def vocabulary(matrix: Matrix) -> Iterator[Document]:
@@ -116,7 +149,7 @@ def built(documents: Sequence[Document]) -> Index:
     tells = _tells(documents)
     causes = tuple(sorted({one.cause for one in documents}))
     words = _words(documents, tells)
-    held = words.T @ _solved(words @ words.T, documents, causes)
+    held = _weights(words, documents, causes)
     return Index(
         causes=causes,
         sharpness=SHARPNESS,
@@ -129,34 +162,58 @@ def built(documents: Sequence[Document]) -> Index:
 def _tells(documents: Sequence[Document]) -> dict[str, float]:
     """Return by its name how informative each word is: the rarer, the more."""
     often = Counter(name for one in documents for name in one.seen)
-    rare = {name: log((len(documents) + 1) / (often[name] + 1)) for name in sorted(often) if often[name] >= LEAST_OFTEN}
-    return {name: tells * _counts(name) for name, tells in rare.items()}
+    known = (name for name in sorted(often) if often[name] >= (PAIRS if _pair(name) else LEAST_OFTEN))
+    return {name: log((len(documents) + 1) / (often[name] + 1)) * _counts(name) for name in known}
+
+
+def _pair(name: str) -> bool:
+    return " " in name and not name.startswith(f"{MESSAGE}:")
 
 
 def _counts(name: str) -> float:
     if name.startswith(f"{MESSAGE}:"):
         return RECOGNISED
-    return NEIGHBOURS if " " in name else 1.0
+    return NEIGHBOURS if _pair(name) else 1.0
 
 
-def _words(documents: Sequence[Document], tells: Mapping[str, float]) -> Numbers:
+def _words(documents: Sequence[Document], tells: Mapping[str, float]) -> sparse.csr_array:
     """Return the weight of each known word in each document: a row has length 1."""
     places = {name: at for at, name in enumerate(tells)}
-    found = np.zeros((len(documents), len(tells)), np.float32)
-    for row, one in zip(found, documents, strict=True):
-        known = [name for name in one.seen if name in places]
-        row[[places[name] for name in known]] = [tells[name] for name in known]
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    return found / np.where(lengths, lengths, 1)
+    known = [sorted(one.seen & places.keys()) for one in documents]
+    held = np.array([tells[name] for names in known for name in names], np.float32)
+    columns = [places[name] for names in known for name in names]
+    ends = np.cumsum([0, *map(len, known)])
+    found = sparse.csr_array((held, columns, ends), shape=(len(documents), len(tells)))
+    lengths = np.sqrt(found.multiply(found).sum(axis=1))
+    return sparse.diags_array(1 / np.where(lengths, lengths, 1).astype(np.float32)) @ found
 
 
-def _solved(alike: Numbers, documents: Sequence[Document], causes: Sequence[str]) -> Numbers:
-    """Return for each document how much it speaks for each cause; one of a frequent cause counts less."""
-    of = [one.cause for one in documents]
-    often = Counter(of)
-    counts = np.array([one.weight / often[one.cause] ** 0.5 for one in documents])
-    wanted = np.equal.outer(np.array(of), np.array(causes)).astype(float)
-    return np.linalg.solve(alike + np.diag(RIDGE * counts.mean() / counts), wanted)
+def _weights(words: sparse.csr_array, documents: Sequence[Document], causes: Sequence[str]) -> Numbers:
+    """Return how much each word speaks for each cause; a document of a frequent cause counts less.
+
+    The equations of all causes are solved together by conjugate gradients.
+    """
+    often: Counter[str] = Counter()
+    for one in documents:
+        often[one.cause] += one.weight  # type: ignore[assignment]
+    counts = np.array([one.weight / often[one.cause] ** 0.5 for one in documents], np.float32)
+    ridge = (RIDGE * counts.mean() / counts)[:, np.newaxis]
+    wanted = np.equal.outer([one.cause for one in documents], causes).astype(np.float32)
+    speaks = wanted / (1 + ridge)
+    left = wanted - (words @ (words.T @ speaks) + ridge * speaks)
+    ahead = left / (1 + ridge)
+    far = (left * ahead).sum(axis=0)
+    for _ in range(MOST_STEPS):
+        turned = words @ (words.T @ ahead) + ridge * ahead
+        step = far / np.maximum((ahead * turned).sum(axis=0), np.finfo(np.float32).tiny)
+        speaks += step * ahead
+        left -= step * turned
+        if np.all(np.linalg.norm(left, axis=0) <= EXACT * np.maximum(np.linalg.norm(wanted, axis=0), 1)):
+            break
+        near = left / (1 + ridge)
+        before, far = far, (left * near).sum(axis=0)
+        ahead = near + far / np.maximum(before, np.finfo(np.float32).tiny) * ahead
+    return np.asarray(words.T @ speaks, np.float32)
 
 
 def _line(tells: float, weights: Numbers) -> str:
@@ -177,12 +234,17 @@ def _spelt(number: int) -> str:
     return (_spelt(high) if high else "") + "0123456789abcdefghijklmnopqrstuvwxyz"[low]
 
 
-def _cases(documents: Iterable[Document], words: Numbers, held: Numbers, causes: Sequence[str]) -> Iterator[str]:
+def _cases(
+    documents: Sequence[Document], words: sparse.csr_array, held: Numbers, causes: Sequence[str]
+) -> Iterator[str]:
     """Yield the threads of faulty machines with their strongest evidence for the cause."""
-    for one, row in zip(documents, words, strict=True):
-        if one.source and one.cause != NOTHING_WRONG:
-            speak = row * held[:, causes.index(one.cause)]
-            first = [at for at in np.argsort(-speak, kind="stable")[:MOST_OF_CASE].tolist() if speak[at] > 0]
+    for number, one in enumerate(documents):
+        if one.source and one.cause not in OTHERS:
+            places = words.indices[words.indptr[number] : words.indptr[number + 1]]
+            values = words.data[words.indptr[number] : words.indptr[number + 1]]
+            speak = values * held[places, causes.index(one.cause)]
+            order = np.argsort(-speak, kind="stable")[:MOST_OF_CASE]
+            first = [int(places[at]) for at in order if speak[at] > 0]
             yield f"{causes.index(one.cause)}\t{one.source}\t{' '.join(sorted(map(_spelt, first)))}"
 
 
@@ -222,14 +284,13 @@ def validate(documents: Sequence[Document], vocabulary: Sequence[Document]) -> t
     every = (*documents, *vocabulary)
     causes = sorted({one.cause for one in every})
     words = _words(every, _tells(every))
-    alike = words @ words.T
     folds = np.array([_fold(one) if one.source else FOLDS for one in every])
     ranked, common = [], []
     for fold in range(FOLDS):
         known, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         often = [cause for cause, _ in Counter(every[at].cause for at in known if every[at].source).most_common()]
-        speaks = _solved(alike[np.ix_(known, known)], [every[at] for at in known], causes)
-        for at, scores in zip(asked, alike[np.ix_(asked, known)] @ speaks, strict=True):
+        weights = _weights(words[known], [every[at] for at in known], causes)
+        for at, scores in zip(asked, words[asked] @ weights, strict=True):
             parts = np.exp((scores - scores.max()) * SHARPNESS)
             ranked.append((every[at].cause, dict(zip(causes, (parts / parts.sum()).tolist(), strict=True))))
             common.append((every[at].cause, {cause: 1.0 / (rank + 2) ** 2 for rank, cause in enumerate(often)}))
@@ -240,8 +301,8 @@ def _scored(ranked: Iterable[tuple[str, Mapping[str, float]]]) -> Score:
     places, surprise = [], 0.0
     for number, (cause, weights) in enumerate(ranked, 1):
         surprise += (-log(max(weights.get(cause, 0.0), 1e-6)) - surprise) / number
-        order = sorted((one for one in weights if one != NOTHING_WRONG), key=lambda one: -weights[one])
-        if cause != NOTHING_WRONG:
+        order = sorted((one for one in weights if one not in OTHERS), key=lambda one: -weights[one])
+        if cause not in OTHERS:
             places.append(order.index(cause) if cause in order else len(order) + 5)
     first, three, five = (sum(place < most for place in places) for most in (1, 3, 5))
     return Score(machines=len(places), first=first, three=three, five=five, surprise=surprise)
