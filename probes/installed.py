@@ -125,7 +125,7 @@ def headers(text: str) -> "List[Tuple[str, str]]":
     """Return the header fields of a METADATA file, names in lower case, in order."""
     found: "List[Tuple[str, str]]" = []
     for line in text.splitlines():
-        if not line.strip():
+        if not line:  # one of spaces alone belongs to a field of several lines, as SciPy's licence
             break
         name, colon, value = line.partition(":")
         if line[0] in " \t" and found:

@@ -157,7 +157,8 @@ def test_requirements_are_those_that_packaging_gives() -> None:
 
 def test_requirements_of_other_records_are_not_known_and_a_url_is_not_a_version() -> None:
     record = f"{SITE}/x-1.dist-info/METADATA"
-    text = "Requires-Dist: a @ https://example.org/a.whl\nRequires-Dist: b (>=1, <2)\nRequires-Dist: ???\n"
+    text = "License: first\n  \n  second\nRequires-Dist: a @ https://example.org/a.whl\nRequires-Dist: b (>=1, <2)\n"
+    text += "Requires-Dist: ???\n\nRequires-Dist: of-the-description\n"
     host = told({record: text, "/env/conda-meta/c-1-0.json": "", "/other/d-1.egg-info": ""})
     seen = {copy["name"]: list(INSTALLED["requirements"](host, copy)) for copy in find(host)}
     assert seen == {"x": [("a", [], ""), ("b", [], ">=1,<2")], "c": [], "d": []}
