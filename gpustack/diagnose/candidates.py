@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.machine.events import MESSAGE, because_said, heard, named
 from gpustack.diagnose.machine.inventory import driver_works
-from gpustack.diagnose.machine.values import copies, version
+from gpustack.diagnose.machine.values import copies, number, told, version
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import HEALTHY, NO_CAUSES, OF_STEM, WORKS, Ranked, index
 from gpustack.matrix.subjects.messages import patterns
@@ -25,14 +25,18 @@ if TYPE_CHECKING:
 
 # What a list of those that are left does not answer: that another GPU is gone, or a part of one.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering", "gpu-sensor-error", "nvlink-inactive"})
-# What says that something beside a GPU at work is wrong, and what people say when they complain or compare.
-WRONG = (*ILL, "gpus-fail-together")
-COMPLAINTS = (*WRONG, "ailing-said", "gpu-unused-said", "gpu-complaint", "cpu-used")
+# What says that something beside a GPU at work is wrong.
+WRONG = (*ILL, "gpus-fail-together", "gpu-unused-said", "gpu-complaint", "cpu-used")
 SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-listed")
-NOT_A_NUMBER = "nan"  # of a training, or of a GPU that computes wrongly
+LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
+# Words beside a list of GPUs of something that does not work with them.
+FAILURES = {
+    *("error", "errors", "failed", "fails", "failure", "fault"),
+    *("crash", "crashes", "segmentation", "aborted", "traceback", "cannot"),
+}
 SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table has them ("a": N/A)
-# How much likelier than the likeliest fault a sound machine has to be, and beside a complaint: where only words show
-# it, where the driver answers, and where a program shows a result (docs/decisions/0012).
+# How much likelier than the likeliest fault or doubt a sound machine has to be, and beside a complaint: where only
+# words show it, where the driver answers, and where a program shows a result (docs/decisions/0030).
 IN_WORDS, ANSWERS, RESULT = (0.8, 0.9), (0.3, 0.9), (0.1, 0.5)
 TELLING = 8  # words that say more than the name of a card
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
@@ -100,18 +104,33 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
         return Health.UNKNOWN
     if facts.taken or status not in {Health.HEALTHY, Health.UNKNOWN}:
         return status
-    weights = {one.cause: one.weight for one in index(matrix).rank(features(facts))}
-    works, complains = _share(weights, (WORKS,)), bool(heard(facts, *COMPLAINTS))
-    if status is Health.HEALTHY:  # the driver answers, or a program shows a result: neither is a reply to a complaint
-        sure = works >= RESULT[complains] if heard(facts, AT_WORK) else _share(weights, HEALTHY) >= ANSWERS[complains]
-        return status if sure else Health.UNKNOWN
-    faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
-    if heard(facts, *WRONG, *faults) or NOT_A_NUMBER in facts.words:
+    faults = (one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT)
+    if status is Health.UNKNOWN and heard(facts, *WRONG, *faults):
         return status
+    weights = {one.cause: one.weight for one in index(matrix).rank(features(facts))}
     words = [one for one in facts.words if " " not in one and not one.startswith(OF_STEM)]
-    told = (len(words) >= TELLING and not SPOKEN.isdisjoint(words)) or heard(facts, *SHOWN)
-    plain = heard(facts, "works-said") and not complains
-    return Health.HEALTHY if plain or (told and works >= IN_WORDS[complains]) else status
+    spoken, ails = len(SPOKEN.intersection(words)), bool(heard(facts, "ailing-said"))
+    leads = (one.kind for one in patterns(matrix) if one.likely)
+    complains = bool(heard(facts, *WRONG, *leads) or (spoken > 1 and ails))
+    if status is Health.HEALTHY or (_listed(facts) and not complains):  # which is no reply to a complaint
+        least = (RESULT if heard(facts, AT_WORK) else ANSWERS)[complains]
+        silent = not complains and (spoken <= 1 if heard(facts, AT_WORK) else not (spoken or ails))
+        if silent or _share(weights, HEALTHY) >= least:
+            return Health.HEALTHY
+    odd = "nan" in words and {"gpu", "gpus"}.isdisjoint(words)  # whether a GPU computed it, nobody says
+    if status is Health.HEALTHY or odd or (complains and heard(facts, "rate-said")):
+        return Health.UNKNOWN
+    shown, plain = bool(heard(facts, *SHOWN)), heard(facts, "works-said") and not complains
+    works = _share(weights, HEALTHY if shown else (WORKS,)) >= IN_WORDS[complains]
+    return Health.HEALTHY if plain or (works and (shown or (spoken and len(words) >= TELLING))) else status
+
+
+def _listed(facts: Facts) -> bool:
+    """Return whether the driver, or a program that asks it, lists a GPU, and no word tells of a failure."""
+    held = (copy for name in LISTED for copy in copies(facts, name) if copy.status is Status.PRESENT)
+    printed = any(how is Strength.PRINTED and fact != "gfx" for copy in held for fact, how in copy.strengths.items())
+    lists = heard(facts, "gpu-listed") or printed or number(told(facts, "nvml"), "code") == 0
+    return bool(lists) and FAILURES.isdisjoint(facts.words)
 
 
 def _share(weights: Mapping[str, float], healthy: Collection[str]) -> float:

@@ -164,7 +164,7 @@ UNWELL = frozenset(
     )
 )
 TOGETHER = {"gpus-talk", "gpus-fail-together"}  # each GPU may work, and hand the others wrong numbers
-NO_RESULT = re.compile(r"tensor\([^)]*False|tensor\(\[*nan")
+NO_RESULT = re.compile(r"tensor\([^)]{0,200}?False|tensor\(\[{0,9}nan")
 OF_TORCH = "No CUDA GPUs are available"
 NOT_FOUND = frozenset(
     {"smi-no-devices", "nvml-not-loaded", "no-device", "cuda-available-false", "gpu-unused-said", "no-nvidia-gpu"}
