@@ -172,7 +172,7 @@ def test_what_debian_has_of_our_packages_can_be_installed_there(packages: str) -
     debian = Path("/etc/os-release").is_file() and "ID=debian" in Path("/etc/os-release").read_text("utf-8")
     if not debian or not shutil.which("apt-get"):
         leave_out("this is no Debian")
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=110)
     if "Unable to locate" in done.stderr and not any(Path("/var/lib/apt/lists").glob("*Packages*")):
         leave_out("apt-get has no lists here")
     assert done.returncode == 0, done.stderr
@@ -187,7 +187,7 @@ def test_the_listing_of_debian_s_compilers_is_that_of_its_archive() -> None:
         leave_out("this is no Debian with lists of packages")
     listed_ = [one.gcc for one in MATRIX.rows("host_compiler", "packaged", Packaged) if one.release == release[1]]
     asked = ["apt-cache", "madison", *(f"gcc-{major}" for major in range(5, 21))]
-    shown = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    shown = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=110)
     there = {int(found) for found in re.findall(r"^\s*gcc-(\d+) \|", shown.stdout, re.MULTILINE)}
     assert [set(one) for one in listed_] == [there]
 
