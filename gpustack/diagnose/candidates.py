@@ -38,7 +38,7 @@ SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"}
 # How much likelier than the likeliest fault or doubt a sound machine has to be, and beside a complaint: where only
 # words show it, where the driver answers, and where a program shows a result (docs/decisions/0030).
 IN_WORDS, ANSWERS, RESULT = (0.8, 0.9), (0.3, 0.9), (0.1, 0.5)
-TELLING = 8  # words that say more than the name of a card
+ENOUGH = 8  # words that say more than the name of a card
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 # How much likelier that is to which a message mostly leads, to which it leads too, and what explains it.
@@ -122,7 +122,7 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
         return Health.UNKNOWN
     shown, plain = bool(heard(facts, *SHOWN)), heard(facts, "works-said") and not complains
     works = _share(weights, HEALTHY if shown else (WORKS,)) >= IN_WORDS[complains]
-    return Health.HEALTHY if plain or (works and (shown or (spoken and len(words) >= TELLING))) else status
+    return Health.HEALTHY if plain or (works and (shown or (spoken and len(words) >= ENOUGH))) else status
 
 
 def _listed(facts: Facts) -> bool:
@@ -137,7 +137,7 @@ def _share(weights: Mapping[str, float], healthy: Collection[str]) -> float:
     """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""
     likeliest = max((weight for cause, weight in weights.items() if cause not in HEALTHY), default=1.0)
     calm = sum(weights.get(one, 0.0) for one in healthy)
-    return calm / (calm + likeliest)
+    return calm / (calm + likeliest) if calm else 0.0  # both vanish beside a weight of 1
 
 
 def likely(
