@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from gpustack.imports.messages import Found
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.codes import Number
-    from gpustack.matrix.subjects.messages import Meaning
+    from gpustack.matrix.subjects.messages import Meaning, Pattern
 
 CLAUSE = re.compile(
     r"(?<=[.!?;])(?=\s|$)|,(?= )|: | (?:but|while|although|whereas|and then|so that|because|since|so) |\n"
@@ -131,17 +132,22 @@ SHORT, LEAST = 300, 18  # a text that may be a part of a message, and the letter
 def cut(origin: str, text: str, matrix: Matrix) -> tuple[Found, ...]:
     """Return the message of which a short text is a part, cut at its start or end, if its rows lead to one finding."""
     lines = [(one.strip(), squash(one)) for one in text.split("\n")] if len(text) <= SHORT else []
-    lines = [(line, said) for line, said in lines if len(said) >= LEAST]
-    rows = [one for one in patterns(matrix) if one.text and one.finding] if lines else []
-    parts = [(row, squash(part)) for row in rows for one in row.text for part in PLACE.split(one) if len(part) >= LEAST]
     found: dict[str, Found] = {}
     for line, said in lines:
-        fitting = [row for row, part in parts if said in part]
+        fitting = [row for row, part in _parts(matrix) if said in part] if len(said) >= LEAST else []
         if len({row.finding for row in fitting}) == 1:
             row = fitting[0]
             message = Message(kind=row.kind, line=line, origin=origin, values=row.values, strength=Strength.STATED)
             found[row.kind] = Found(message, row, whole=False)
     return tuple(found.values())
+
+
+@cache
+def _parts(matrix: Matrix) -> tuple[tuple[Pattern, str], ...]:
+    """Return the rows that lead to a finding, each with the long parts of its texts, without spaces and signs."""
+    rows = [one for one in patterns(matrix) if one.text and one.finding]
+    parts = ((row, part) for row in rows for one in row.text for part in PLACE.split(one) if len(part) >= LEAST)
+    return tuple((row, squash(part)) for row, part in parts)
 
 
 # A library, by its name or a function's, and the number that it returns.

@@ -154,6 +154,7 @@ def built(documents: Sequence[Document]) -> Index:
         causes=causes,
         sharpness=SHARPNESS,
         features={name: _line(one, weights) for (name, one), weights in zip(tells.items(), held, strict=True)},
+        order=tuple(tells),
         names=frozenset(),
         cases=tuple(_cases(documents, words, held, causes)),
     )

@@ -7,7 +7,7 @@ weight for each cause that it points to; a line of ``cases`` has a cause, a thre
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from math import exp, sqrt
@@ -65,12 +65,14 @@ class Ranked:
 class Index:
     """Which features point to which causes.
 
-    ``sharpness`` is how far apart weights are, ``names`` are words of the stack.
+    ``sharpness`` is how far apart weights are, ``names`` are words of the stack; a line of ``cases`` names features by
+    their places in ``order``.
     """
 
     causes: tuple[str, ...]
     sharpness: float
     features: Mapping[str, str]
+    order: tuple[str, ...]
     names: frozenset[str]
     cases: tuple[str, ...]
 
@@ -117,16 +119,22 @@ class Index:
         """Return the threads of a cause's recorded machines that have most in common with these observations."""
         if cause not in self.causes:  # no recorded machine has it
             return ()
-        names, at = tuple(self.features), f"{self.causes.index(cause)}\t"
         alike: dict[str, float] = {}
-        for line in self.cases:
-            if line.startswith(at):
-                _, source, held = line.split("\t")
-                shared = [names[int(one, DIGITS)] for one in held.split()]
-                tells = sum(_number(self.features[one][:2]) ** 2 for one in shared if one in seen)
-                alike[source] = max(tells, alike.get(source, 0.0))
+        for source, held in _of_causes(self.cases).get(self.causes.index(cause), ()):
+            shared = [one for at in held if (one := self.order[at]) in seen]
+            tells = sum(_number(self.features[one][:2]) ** 2 for one in shared)
+            alike[source] = max(tells, alike.get(source, 0.0))
         near = sorted((-tells, source) for source, tells in alike.items() if tells)
         return tuple(source for _, source in near[:most])
+
+
+@cache
+def _of_causes(cases: tuple[str, ...]) -> Mapping[int, Sequence[tuple[str, Sequence[int]]]]:
+    """Return the threads of recorded machines, and the places of their features, by cause."""
+    held: dict[int, list[tuple[str, Sequence[int]]]] = {}
+    for cause, source, places in (line.split("\t") for line in cases):
+        held.setdefault(int(cause), []).append((source, [int(one, DIGITS) for one in places.split()]))
+    return held
 
 
 def _number(digits: str) -> float:
@@ -148,11 +156,12 @@ def _weights(line: str) -> Iterator[tuple[int, float]]:
 def index(matrix: Matrix) -> Index:
     """Return the index, read once."""
     table = matrix.table(TABLE)
-    lines = (line.partition("\t") for line in table["features"].splitlines())
+    features = {name: held for name, _, held in (line.partition("\t") for line in table["features"].splitlines())}
     return Index(
         causes=tuple(table["causes"].split()),
         sharpness=table["sharpness"],
-        features={name: held for name, _, held in lines},
+        features=features,
+        order=tuple(features),
         names=frozenset(word for name in matrix.systems for word in name.split("-")),
         cases=tuple(table["cases"].splitlines()),
     )
