@@ -50,7 +50,8 @@ NOT_FOUND, NOT_LOADED, BY_TENSORFLOW = "missing-library", "cannot-load-library",
 OF_BITSANDBYTES = re.compile("bitsandbytes|CUDA SETUP", re.IGNORECASE)
 WHEEL = re.compile(r"nvidia-(?:cuda-runtime|cublas|cudnn|cufft|cusparse|cusolver|cuda-nvrtc)-cu(\d\d)")
 TOOLKIT = step("install the CUDA toolkit that the program was built for")
-SYMBOL = "undefined symbol"
+# A library is there, and does not fit another: a symbol is missing, or what the loader complains of is another's path.
+UNFIT = re.compile(r"undefined symbol|: symbol \w|Error: /\S+\.so[\w.]*:?$")
 LONG = 80
 GPU_BUILDS = ("onnxruntime-gpu", "ort-nightly-gpu")
 VERSION = re.compile(r"\d+\.\d+")
@@ -97,7 +98,7 @@ def missing(facts: Facts, matrix: Matrix) -> tuple[Missing, ...]:
         soname = message.values["soname"]
         named = soname_library(soname)
         why = message.values.get("why", "")
-        if named is None or OF_BITSANDBYTES.search(message.line) or "libcuda.so" in why or SYMBOL in message.line:
+        if named is None or OF_BITSANDBYTES.search(message.line) or "libcuda.so" in why or UNFIT.search(message.line):
             continue
         library, number = named
         if library in OF_CUDA or library == CUDNN:

@@ -20,7 +20,7 @@ from gpustack.diagnose.machine.lacking import (
 )
 from gpustack.diagnose.machine.libraries import CUDNN as LIBRARY
 from gpustack.diagnose.machine.libraries import Used, clashes, evidence, used
-from gpustack.diagnose.machine.packages import CUDNN, cuda_here, cudnn_here, majors, missing
+from gpustack.diagnose.machine.packages import CUDNN, NOT_LOADED, UNFIT, cuda_here, cudnn_here, majors, missing
 from gpustack.diagnose.machine.values import because_of, copies, flag, items, table, text, texts, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import WRONG_CUDNN
@@ -163,6 +163,7 @@ def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator
             title=f"{one.who} {one.how} cuDNN {one.found} instead of its own {one.own}"
             + (": LD_LIBRARY_PATH names it first" if one.build else ""),
             detail="Another copy is found before its own, usually through LD_LIBRARY_PATH.",
+            confidence=Confidence.LIKELY if heard(facts, REFUSED) and not one.build else Confidence.CERTAIN,
             because=one.because,
             fix=one.fix,
         )
@@ -238,7 +239,9 @@ def _two_said(facts: Facts) -> Iterator[Finding]:
     if path_blamed(facts, *(one.file for one in parts)):
         parts = [one for one in parts if OWN.search(one.file) or not one.file.startswith("/")]
     apart = _loaded_apart(facts)
-    if not heard(facts, *TWO_REFUSED) and not parts and not apart:
+    sure = bool(heard(facts, *TWO_REFUSED) or parts or apart)
+    apart = apart or _unfit(facts)
+    if not sure and not apart:
         return
     versions = list(dict.fromkeys(number for number, _ in cudnn_here(facts) if number.count(".")))[:3]
     lying = {message.values["path"].rpartition("/")[0]: message for message in holding(facts, "library-file", "path")}
@@ -250,6 +253,7 @@ def _two_said(facts: Facts) -> Iterator[Finding]:
         detail="All parts of libcudnn must be of exactly one version. A framework brings its own; another copy, "
         "usually the system's, is found before it or mixed with it (LD_LIBRARY_PATH, the loader's cache)."
         + (f" Parts lie in {_and(where)}." if len(where) > 1 else ""),
+        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
         because=(
             *grounds(facts, *TWO_REFUSED, most=2),
             *(one.because for one in parts[:1]),
@@ -275,6 +279,12 @@ def _loaded_apart(facts: Facts) -> tuple[Message, ...]:
     outside = [one for one in parts if not OWN.search(one.values["path"])]
     inside = [one for one in parts if OWN.search(one.values["path"])]
     return (inside[0], outside[0]) if inside and outside else ()
+
+
+def _unfit(facts: Facts) -> tuple[Message, ...]:
+    """Return a part of cuDNN that could not be loaded since another does not fit it."""
+    refused = holding(facts, NOT_LOADED, "soname")
+    return tuple(one for one in refused if "libcudnn" in one.values["soname"] and UNFIT.search(one.line))[:1]
 
 
 def _and(names: Iterable[str]) -> str:
