@@ -107,37 +107,62 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     faults = (one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT)
     if status is Health.UNKNOWN and heard(facts, *WRONG, *faults):
         return status
-    weights = {one.cause: one.weight for one in index(matrix).rank(features(facts))}
-    words = [one for one in facts.words if " " not in one and not one.startswith(OF_STEM)]
-    spoken, ails = len(SPOKEN.intersection(words)), bool(heard(facts, "ailing-said"))
-    leads = (one.kind for one in patterns(matrix) if one.likely)
-    complains = bool(heard(facts, *WRONG, *leads) or (spoken > 1 and ails))
-    if status is Health.HEALTHY or (_listed(facts) and not complains):  # which is no reply to a complaint
-        least = (RESULT if heard(facts, AT_WORK) else ANSWERS)[complains]
-        silent = not complains and (spoken <= 1 if heard(facts, AT_WORK) else not (spoken or ails))
-        if silent or _share(weights, HEALTHY) >= least:
+    text = _Text(facts, matrix)
+    if status is Health.HEALTHY or (text.lists and not text.complains):  # a list is no reply to a complaint
+        if text.answers:
             return Health.HEALTHY
-    odd = "nan" in words and {"gpu", "gpus"}.isdisjoint(words)  # whether a GPU computed it, nobody says
-    if status is Health.HEALTHY or odd or (complains and heard(facts, "rate-said")):
-        return Health.UNKNOWN
-    shown, plain = bool(heard(facts, *SHOWN)), heard(facts, "works-said") and not complains
-    works = _share(weights, HEALTHY if shown else (WORKS,)) >= IN_WORDS[complains]
-    return Health.HEALTHY if plain or (works and (shown or (spoken and len(words) >= ENOUGH))) else status
+        if status is Health.HEALTHY:
+            return Health.UNKNOWN
+    return Health.HEALTHY if text.works else status
 
 
-def _listed(facts: Facts) -> bool:
-    """Return whether the driver, or a program that asks it, lists a GPU, and no word tells of a failure."""
-    held = (copy for name in LISTED for copy in copies(facts, name) if copy.status is Status.PRESENT)
-    printed = any(how is Strength.PRINTED and fact != "gfx" for copy in held for fact, how in copy.strengths.items())
-    lists = heard(facts, "gpu-listed") or printed or number(told(facts, "nvml"), "code") == 0
-    return bool(lists) and FAILURES.isdisjoint(facts.words)
+class _Text:
+    """What a text without a known fault tells of a GPU at work, and of doubt."""
 
+    def __init__(self, facts: Facts, matrix: Matrix) -> None:
+        self.facts = facts
+        self.words = [one for one in facts.words if " " not in one and not one.startswith(OF_STEM)]
+        self.spoken = len(SPOKEN.intersection(self.words))
+        self.ails = bool(heard(facts, "ailing-said"))
+        self.result = bool(heard(facts, AT_WORK))
+        leads = (one.kind for one in patterns(matrix) if one.likely)
+        self.complains = bool(heard(facts, *WRONG, *leads) or (self.spoken > 1 and self.ails))
+        self.weights = {one.cause: one.weight for one in index(matrix).rank(features(facts))}
 
-def _share(weights: Mapping[str, float], healthy: Collection[str]) -> float:
-    """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""
-    likeliest = max((weight for cause, weight in weights.items() if cause not in HEALTHY), default=1.0)
-    calm = sum(weights.get(one, 0.0) for one in healthy)
-    return calm / (calm + likeliest) if calm else 0.0  # both vanish beside a weight of 1
+    @property
+    def lists(self) -> bool:
+        """Whether the driver, or a program that asks it, lists a GPU, and no word tells of a failure."""
+        held = (copy for name in LISTED for copy in copies(self.facts, name) if copy.status is Status.PRESENT)
+        printed = any(
+            how is Strength.PRINTED and fact != "gfx" for copy in held for fact, how in copy.strengths.items()
+        )
+        lists = heard(self.facts, "gpu-listed") or printed or number(told(self.facts, "nvml"), "code") == 0
+        return bool(lists) and FAILURES.isdisjoint(self.facts.words)
+
+    @property
+    def answers(self) -> bool:
+        """Whether the driver's or a program's answer is to be believed: nobody complains, or it is likely sound."""
+        talked = self.spoken > 1 if self.result else self.spoken or self.ails
+        least = (RESULT if self.result else ANSWERS)[self.complains]
+        return not (self.complains or talked) or self.share(HEALTHY) >= least
+
+    @property
+    def works(self) -> bool:
+        """Whether words alone tell of a GPU at work."""
+        odd = "nan" in self.words and {"gpu", "gpus"}.isdisjoint(self.words)  # whether a GPU computed it, nobody says
+        if odd or (self.complains and heard(self.facts, "rate-said")):
+            return False
+        if heard(self.facts, "works-said") and not self.complains:
+            return True
+        shown = heard(self.facts, *SHOWN)
+        tells = shown or (self.spoken and len(self.words) >= ENOUGH)
+        return bool(tells) and self.share(HEALTHY if shown else (WORKS,)) >= IN_WORDS[self.complains]
+
+    def share(self, healthy: Collection[str]) -> float:
+        """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""
+        likeliest = max((weight for cause, weight in self.weights.items() if cause not in HEALTHY), default=1.0)
+        calm = sum(self.weights.get(one, 0.0) for one in healthy)
+        return calm / (calm + likeliest) if calm else 0.0  # both vanish beside a weight of 1
 
 
 def likely(

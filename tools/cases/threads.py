@@ -95,13 +95,21 @@ def take(path: Path) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The results of diagnosing threads; ``likeliest`` counts those whose cause is first among causes or candidates."""
+    """The results of diagnosing threads; ``likeliest`` counts those whose cause is first among causes or candidates.
+
+    ``decided`` counts those whose text is enough to tell the cause; of the others, which only narrow it down,
+    ``listed`` counts those whose cause is named at all.
+    """
 
     sick: int
     root: int
     likeliest: int
     three: int
     mute: int
+    decided: int
+    decided_first: int
+    decided_three: int
+    listed: int
     frequent: int  # how many the three most frequent causes of the recorded cases would have named
     healthy: int
     said_healthy: int
@@ -113,7 +121,10 @@ class Figures:
         """The figures on one line."""
         return (
             f"{self.sick} sick: first cause {_part(self.likeliest, self.sick)} (as root cause {self.root}), among the "
-            f"first three {_part(self.three, self.sick)}, silent {self.mute}; always naming the three most frequent "
+            f"first three {_part(self.three, self.sick)}, silent {self.mute}; of {self.decided} whose text decides: "
+            f"first {_part(self.decided_first, self.decided)}, among three "
+            f"{_part(self.decided_three, self.decided)}, of the "
+            f"other {self.sick - self.decided} listed {self.listed}; always naming the three most frequent "
             f"causes {_part(self.frequent, self.sick)}. {self.healthy} healthy: said so {self.said_healthy}, of those "
             f"whose text shows a GPU at work {_part(self.said_working, self.works)}, alarms {len(self.alarms)}"
         )
@@ -142,6 +153,12 @@ def measure(cases: Sequence[Case], matrix: Matrix) -> Figures:
         count["first"] += named[:1] == [case.root_cause]
         count["three"] += case.root_cause in named[:FEW]
         count["mute"] += not named
+        if case.decidable == "yes":
+            count["decided"] += 1
+            count["decided first"] += named[:1] == [case.root_cause]
+            count["decided three"] += case.root_cause in named[:FEW]
+        else:
+            count["listed"] += case.root_cause in named
         count["frequent"] += case.root_cause in common
     return Figures(
         sick=count["sick"],
@@ -149,6 +166,10 @@ def measure(cases: Sequence[Case], matrix: Matrix) -> Figures:
         likeliest=count["first"],
         three=count["three"],
         mute=count["mute"],
+        decided=count["decided"],
+        decided_first=count["decided first"],
+        decided_three=count["decided three"],
+        listed=count["listed"],
         frequent=count["frequent"],
         healthy=count["healthy"],
         said_healthy=count["said healthy"],
