@@ -36,8 +36,9 @@ FAILURES = {
 }
 SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table has them ("a": N/A)
 # How much likelier than the likeliest fault or doubt a sound machine has to be, and beside a complaint: where only
-# words show it, where the driver answers, and where a program shows a result (docs/decisions/0030).
-IN_WORDS, ANSWERS, RESULT = (0.8, 0.9), (0.3, 0.9), (0.1, 0.5)
+# words show it, where the driver answers (beside a complaint, that of one with a GPU at work alone counts), and where
+# a program shows a result (docs/decisions/0030).
+IN_WORDS, ANSWERS, RESULT = (0.8, 0.9), (0.3, 0.6), (0.1, 0.5)
 ENOUGH = 8  # words that say more than the name of a card
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
@@ -143,8 +144,11 @@ class _Text:
     def answers(self) -> bool:
         """Whether the driver's or a program's answer is to be believed: nobody complains, or it is likely sound."""
         talked = self.spoken > 1 if self.result else self.spoken or self.ails
-        least = (RESULT if self.result else ANSWERS)[self.complains]
-        return not (self.complains or talked) or self.share(HEALTHY) >= least
+        if not (self.complains or talked):
+            return True
+        if self.complains and not self.result:
+            return self.share((WORKS,)) >= ANSWERS[True]
+        return self.share(HEALTHY) >= (RESULT if self.result else ANSWERS)[self.complains]
 
     @property
     def works(self) -> bool:

@@ -240,7 +240,7 @@ def _two_said(facts: Facts) -> Iterator[Finding]:
         parts = [one for one in parts if OWN.search(one.file) or not one.file.startswith("/")]
     apart = _loaded_apart(facts)
     sure = bool(heard(facts, *TWO_REFUSED) or parts or apart)
-    apart = apart or _unfit(facts)
+    apart = apart or (() if lacking(facts, "cudnn") else _unfit(facts))
     if not sure and not apart:
         return
     versions = list(dict.fromkeys(number for number, _ in cudnn_here(facts) if number.count(".")))[:3]

@@ -33,6 +33,8 @@ CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla",
 TELLING = 0.35
 OWN = frozenset({"gpus", "card", "cards", "graphics", "ptx", "nvenc", "vram", "miner"})  # beside the systems' names
 SHORTEST = 3  # letters in a part of a word
+# How much likelier a cause is whose machines are recorded more often than those of most causes (docs/decisions/0012).
+USUAL, OFTEN = 20, 0.25
 STEM, OF_STEM = 5, "~"  # letters in which the forms of a word agree: throttled, throttling
 MOST_LETTERS = 100_000  # characters of a text, at its beginning and at its end
 _WORD = re.compile(r"[a-z_][a-z0-9_]{0,60}(?:[.+-][a-z0-9_]{1,60}){0,12}|\d{1,12}(?:\.\d{1,6})?")
@@ -106,8 +108,11 @@ class Index:
             for cause, weight in weights:
                 if weight > 0:
                     spoken[cause].append((tells * weight, name))
-        best = max(scores)
+        best, threads = max(scores), _of_causes(self.cases)
         parts = [exp((score - best) * self.sharpness) for score in scores]
+        for at, cause in enumerate(self.causes):
+            if cause not in NO_CAUSES:
+                parts[at] *= ((len(threads.get(at, ())) + 1) / USUAL) ** OFTEN
         ranked = sorted(zip(parts, self.causes, spoken, strict=True), key=lambda one: (-one[0], one[1]))
         whole = sum(parts)
         return tuple(
