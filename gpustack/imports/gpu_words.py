@@ -137,7 +137,8 @@ _NVIDIA = (
 )
 _AMD = (
     r"(?i:(?:AMD )?(?:Radeon )?(?:RX ?(?:Vega ?)?\d{2,4}(?: ?(?:XTX|XT|GRE|M|S)\b)?"
-    r"|Radeon (?:VII|(?:AI )?Pro \w+|\d{3}M)\b|(?:Instinct )?MI\d{2,3}[A-Z]?\b|Strix Halo\b|Vega ?\d{2}\b))"
+    r"|(?:Radeon )?[5-9]\d[05]0 ?XTX?\b|Radeon (?:VII|(?:AI )?Pro \w+|\d{3}M)\b|(?:Instinct )?MI\d{2,3}[A-Z]?\b"
+    r"|Strix Halo\b|Vega ?\d{2}\b|AMD (?:GPU|(?:graphics |video )?card|Raven|Renoir|Cezanne|Phoenix)\b))"
 )
 _INTEL = (
     r"(?i:(?:Intel(?:\(R\))? )?(?:Arc(?:\(TM\)|\u2122)? (?:Pro )?(?:[AB]\d{2,3}|[1-7]\d0[VT]?)\b"

@@ -79,7 +79,14 @@ OF_CUDA = (
     Library(file="libcupti", component="cupti", wheel="nvidia-cuda-cupti", name="libcupti"),
 )
 # What programs print, or people write, of the copy that was loaded and the one that was built with.
-SAID = ("cudnn-incompatible", "cudnn-loaded-older", "cudnn-outdated-jax", "jax-library-older", "nccl-too-old")
+SAID = (
+    "cudnn-incompatible",
+    "cudnn-loaded-older",
+    "cudnn-sample",
+    "cudnn-outdated-jax",
+    "jax-library-older",
+    "nccl-too-old",
+)
 
 
 @record

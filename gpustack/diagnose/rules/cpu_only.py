@@ -198,7 +198,8 @@ def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return a PyTorch for CUDA, which alone looks for NVIDIA's driver, beside a GPU of another maker."""
     maker = next((one for one in ("intel", "amd") if copies(facts, f"{one}-gpu")), None)
     build = torch(facts)
-    if not heard(facts, "no-driver-found") or maker is None or nvidia_here(facts) or copies(facts, "gpu"):
+    lacks = heard(facts, "no-driver-found") or (build and heard(facts, "insufficient-driver"))
+    if not lacks or maker is None or nvidia_here(facts) or copies(facts, "gpu"):
         return
     if build and build.accelerator not in {"cuda", None}:
         return
@@ -206,7 +207,7 @@ def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     name = text(copies(facts, f"{maker}-gpu")[0].facts, "name") or f"the {KNOWN_MAKERS[maker]} GPU"
     yield _without(
         f"PyTorch {release}".strip(),
-        (*grounds(facts, "no-driver-found", "pip-torch-command", most=2), *because_torch(facts)),
+        (*grounds(facts, "no-driver-found", "insufficient-driver", "pip-torch-command", most=2), *because_torch(facts)),
         fixes.any_torch(build, facts, matrix, "rocm" if maker == "amd" else "xpu"),
         kind="CUDA",
         gpu=f"the {name}",

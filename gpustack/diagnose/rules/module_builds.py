@@ -126,7 +126,7 @@ AMD_SOURCE = re.compile(r"(?:^|/)amd/")
     "dkms-build-failed",
     Layer.KERNEL_MODULE,
     "dkms",
-    explained_by=("dkms-headers-missing", "nouveau-loaded", "nova-loaded"),
+    explained_by=("dkms-headers-missing", "nouveau-loaded", "nova-loaded", "host-compiler-missing"),
 )
 def dkms_build_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """DKMS failed to build NVIDIA's kernel module for the running kernel.

@@ -110,9 +110,9 @@ class Index:
                     spoken[cause].append((tells * weight, name))
         best, threads = max(scores), _of_causes(self.cases)
         parts = [exp((score - best) * self.sharpness) for score in scores]
-        for at, cause in enumerate(self.causes):
-            if cause not in NO_CAUSES:
-                parts[at] *= ((len(threads.get(at, ())) + 1) / USUAL) ** OFTEN
+        for number, one in enumerate(self.causes):
+            if one not in NO_CAUSES:
+                parts[number] *= ((len(threads.get(number, ())) + 1) / USUAL) ** OFTEN
         ranked = sorted(zip(parts, self.causes, spoken, strict=True), key=lambda one: (-one[0], one[1]))
         whole = sum(parts)
         return tuple(
