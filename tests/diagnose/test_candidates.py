@@ -183,7 +183,7 @@ def test_a_wording_counts_less_than_a_machine_and_names_no_thread(tmp_path: Path
 
 @pytest.fixture(scope="module")
 def documents() -> list[ranking.Document]:
-    return [ranking.document(case, MATRIX) for case in cases.every()[::8]]
+    return [ranking.document(case, MATRIX) for case in cases.every()[::16]]
 
 
 def test_threads_of_other_repositories_rank_far_above_the_most_frequent_causes(

@@ -37,8 +37,15 @@ LONGEST = 4000  # of a finding's JSON, as much as a reader takes in
 @wide
 @pytest.mark.parametrize("cause", cases.causes(healthy=False))
 def test_the_true_cause_is_the_first_root_and_names_the_facts_that_decide(cause: str) -> None:
-    found = [f"{case.id}: {why}" for case in cases.of(cause) for why in misjudged(case)]
+    """In CI one case in three is judged, and one of each cause at least."""
+    found = [f"{case.id}: {why}" for case in some_of(cause) for why in misjudged(case)]
     assert not found, "\n".join(found)
+
+
+def some_of(cause: str) -> list[cases.Case]:
+    """Return the cases of a cause that are judged."""
+    held = cases.of(cause)
+    return sample(held, 3) or list(held[:1])
 
 
 def judged(case: cases.Case) -> Report:
@@ -80,7 +87,8 @@ def misjudged(case: cases.Case) -> Iterator[str]:
 @wide
 @pytest.mark.parametrize("cause", cases.causes(healthy=True))
 def test_a_stack_that_is_healthy_is_not_blamed(cause: str) -> None:
-    found = [f"{case.id}: {why}" for case in cases.of(cause) for why in blamed(case)]
+    """In CI one case in three is judged."""
+    found = [f"{case.id}: {why}" for case in some_of(cause) for why in blamed(case)]
     assert not found, "\n".join(found)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 ABSENT, BUILDING = "python-module-absent", ("package-build", "package-build-hint", "isolation-off-helps-said")
-HERE, INSTALLS = "torch-here-said", "package-install-said"
+HERE, INSTALLS, BUILDS = "torch-here-said", "package-install-said", "package-build-said"
 # What follows "pip install" and is no other package than PyTorch.
 NOT_OTHERS = {
     "",
@@ -47,7 +47,7 @@ def _isolated(facts: Facts) -> bool:
     named = (re.split(r"[=<>~!\[;,:'`\"]", name)[0] for one in said(facts, INSTALLS) for name in one.values.values())
     others = {name.lower().replace("_", "-") for name in named} - NOT_OTHERS
     here = heard(facts, HERE) or version(facts, "pytorch") is not None
-    return missed and (heard(facts, *BUILDING) or bool(FROM_SOURCE & others) or bool(here and others))
+    return missed and (heard(facts, *BUILDING, BUILDS) or bool(FROM_SOURCE & others) or bool(here and others))
 
 
 @rule("build-isolation-hides-torch", Layer.ENVIRONMENT, "python", in_one_python=True, from_messages=True)
@@ -63,7 +63,7 @@ def build_isolation_hides_torch(facts: Facts, _matrix: Matrix) -> Iterator[Findi
     yield build_isolation_hides_torch.finding(
         title="The package is built in an isolated environment, where torch cannot be imported",
         detail="Its setup.py imports torch, which is not among the packages that it declares for building.",
-        because=grounds(facts, ABSENT, *BUILDING, HERE, INSTALLS),
+        because=grounds(facts, ABSENT, *BUILDING, BUILDS, HERE, INSTALLS),
         confidence=Confidence.CERTAIN if heard(facts, *BUILDING) else Confidence.LIKELY,
         fix=fixes.advice(
             "With PyTorch installed, install the build tools, then build without isolation.",
