@@ -39,6 +39,7 @@ SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"}
 # words show it, where the driver answers (beside a complaint, that of one with a GPU at work alone counts), and where
 # a program shows a result (docs/decisions/0030).
 IN_WORDS, ANSWERS, RESULT = (0.8, 0.9), (0.3, 0.6), (0.1, 0.5)
+CLEAR = 0.25  # how much of all weight it has to have beside an answer of the driver: of few words it is spread thin
 ENOUGH = 8  # words that say more than the name of a card
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
@@ -146,9 +147,10 @@ class _Text:
         talked = self.spoken > 1 if self.result else self.spoken or self.ails
         if not (self.complains or talked):
             return True
-        if self.complains and not self.result:
-            return self.share((WORKS,)) >= ANSWERS[True]
-        return self.share(HEALTHY) >= (RESULT if self.result else ANSWERS)[self.complains]
+        if self.result:
+            return self.share(HEALTHY) >= RESULT[self.complains]
+        sound = (WORKS,) if self.complains else HEALTHY
+        return self.share(sound) >= ANSWERS[self.complains] and self.calm(sound) >= CLEAR
 
     @property
     def works(self) -> bool:
@@ -165,8 +167,12 @@ class _Text:
     def share(self, healthy: Collection[str]) -> float:
         """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""
         likeliest = max((weight for cause, weight in self.weights.items() if cause not in HEALTHY), default=1.0)
-        calm = sum(self.weights.get(one, 0.0) for one in healthy)
+        calm = self.calm(healthy)
         return calm / (calm + likeliest) if calm else 0.0  # both vanish beside a weight of 1
+
+    def calm(self, healthy: Collection[str]) -> float:
+        """Return the weight of these healthy machines together."""
+        return sum(self.weights.get(one, 0.0) for one in healthy)
 
 
 def likely(

@@ -12,6 +12,8 @@ SMI = (
     "| NVIDIA-SMI 535.129.03             Driver Version: 535.129.03   CUDA Version: 12.2     |\n"
     "|   0  NVIDIA GeForce RTX 4090        Off | 00000000:24:00.0 Off |                  Off |\n"
 )
+OTHER_CUDNN = "/opt/env/bin/../lib/libcudnn_ops_train.so.8"
+NO_FIRMWARE = "amdgpu 0000:03:00.0: Direct firmware load for amdgpu/psp_13_0_10_sos.bin"
 OUTDATED = (
     "E   Outdated cuDNN installation found.\nE   Version JAX was built against: 8907\n"
     "E   Minimum supported: 9100\nE   Installed version: 8907"
@@ -28,6 +30,18 @@ TORCH_DLL = r'Error loading "C:\env\Lib\site-packages\torch\lib\{}" or one of it
         ("RTX 5090, proprietary driver 570.124, nvidia-smi: No devices were found", "closed-module-unsupported-gpu"),
         ("RTX 5070 Ti with nvidia-driver-570.\nnvidia-smi: No devices were found", "closed-module-unsupported-gpu"),
         ("I changed my GT 1030 to a RX 580 8GB\nRuntimeError: No CUDA GPUs are available", "cpu-only-build"),
+        ("I use an AMD GPU\nRuntimeError: Found no NVIDIA driver on your system.", "cpu-only-build"),
+        ("a Radeon 6700XT, clean Ubuntu\nRuntimeError: Found no NVIDIA driver on your system.", "cpu-only-build"),
+        ("No module named 'torch' while installing unsloth. It is installed, really", "build-isolation-hides-torch"),
+        ("uv builds the hadamard wheel\nModuleNotFoundError: No module named 'torch'", "build-isolation-hides-torch"),
+        ("Value 'sm_61' is not defined for option 'cpu-architecture'\nCuda 7.5, GTX 1080", "toolkit-too-old-for-arch"),
+        ("cudnnGetVersion() : 7102 , CUDNN_VERSION from cudnn.h : 7401 (7.4.1)", "cudnn-too-old"),
+        (f"Could not load library libcudnn_cnn_train.so.8. Error: {OTHER_CUDNN}", "cudnn-two-copies"),
+        (
+            f"{NO_FIRMWARE} failed with error -2\n[drm] *ERROR* early_init of IP block <psp> failed -19",
+            "gpu-firmware-missing",
+        ),
+        ("gcc-c++ is needed by nvidia-kmod-3:590.48\nakmods: Building rpms failed", "host-compiler-missing"),
         ("[802] Call to cuInit results in UNKNOWN_CUDA_ERROR", "fabric-manager-not-running"),
         (f"OSError: [WinError 126] {TORCH_DLL.format('c10.dll')}", "framework-import-fails"),
         (f"OSError: [WinError 127] {TORCH_DLL.format('shm.dll')}", "framework-import-fails"),
@@ -54,6 +68,8 @@ def test_what_is_apart_is_judged_together(text: str, root: str) -> None:
         "RTX 5090 with nvidia-driver-570-open, nvidia-smi: No devices were found",
         "I changed my RX 580 to an RTX 3060\nRuntimeError: No CUDA GPUs are available",
         "torch 2.1.0, driver 535.54.03, is_available() is False",
+        "cudnnGetVersion() : 7401 , CUDNN_VERSION from cudnn.h : 7401 (7.4.1)",
+        "two Radeon VII that compute fine\namdgpu: Direct firmware load for amdgpu/vega20_ta.bin failed with error -2",
         "driver 535 and pytorch cu121: False",
     ],
 )
@@ -76,7 +92,17 @@ def test_a_target_that_the_toolkit_dropped_is_the_first_candidate_where_no_such_
     assert report.candidates[0].id == "arch-dropped-by-toolkit"
 
 
-@pytest.mark.parametrize("complaint", ["torch does not see the GPU", "torch.cuda.is_available() False"])
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "torch does not see the GPU",
+        "torch.cuda.is_available() False",
+        "jax does not see the card",
+        "but my program says there is no GPU",
+        "ollama only uses the CPU",
+        "nothing works since the update",
+    ],
+)
 def test_a_table_of_nvidia_smi_beside_a_complaint_is_not_called_healthy(complaint: str) -> None:
     report = judge(read(f"{SMI}{complaint}\n"), MATRIX)
     assert report.verdict.status is Health.UNKNOWN

@@ -126,7 +126,7 @@ class Index:
             return ()
         alike: dict[str, float] = {}
         for source, held in _of_causes(self.cases).get(self.causes.index(cause), ()):
-            shared = [one for at in held if (one := self.order[at]) in seen]
+            shared = [one for at in held.split() if (one := self.order[int(at, DIGITS)]) in seen]
             tells = sum(_number(self.features[one][:2]) ** 2 for one in shared)
             alike[source] = max(tells, alike.get(source, 0.0))
         near = sorted((-tells, source) for source, tells in alike.items() if tells)
@@ -134,11 +134,11 @@ class Index:
 
 
 @cache
-def _of_causes(cases: tuple[str, ...]) -> Mapping[int, Sequence[tuple[str, Sequence[int]]]]:
+def _of_causes(cases: tuple[str, ...]) -> Mapping[int, Sequence[tuple[str, str]]]:
     """Return the threads of recorded machines, and the places of their features, by cause."""
-    held: dict[int, list[tuple[str, Sequence[int]]]] = {}
+    held: dict[int, list[tuple[str, str]]] = {}
     for cause, source, places in (line.split("\t") for line in cases):
-        held.setdefault(int(cause), []).append((source, [int(one, DIGITS) for one in places.split()]))
+        held.setdefault(int(cause), []).append((source, places))
     return held
 
 
