@@ -279,7 +279,7 @@ def possible(cause: str, facts: Facts) -> bool:
     elsewhere = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
     elsewhere = elsewhere or (facts.host.wsl and cause.startswith("amdgpu-"))  # whose kernel has none
     ways = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
-    makers = {vendor for name, vendor in GPUS.items() if _present(facts, name)}
+    makers = {GPUS[one.id] for one in facts.components if one.id in GPUS and one.status is Status.PRESENT}
     named = not makers.isdisjoint(ways) if makers else any(_named(OWN_WORDS[one], facts) for one in ways)
     driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
     unlocked = any(copy.facts.get("secure_boot") is False for copy in copies(facts, "linux-kernel"))
@@ -295,7 +295,3 @@ def _named(words: re.Pattern[str], facts: Facts) -> bool:
 
 
 GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}
-
-
-def _present(facts: Facts, name: str) -> bool:
-    return (one := facts.find(name)) is not None and one.status is Status.PRESENT
