@@ -276,13 +276,10 @@ def gpu(origin: str, said: str, into: Gathered, key: str, uuid: str | None = Non
         into.tell(f"{made}-gpu", origin, key, name=name)
 
 
-AMD = re.compile(r"\bamd\b|radeon|instinct|strix|\bvega\b|\bmi\d{2,3}\w?\b|\brx ?\d{3,4}\b|firepro|\bgfx\d|\d0 ?xtx?\b")
-
-
 def maker(name: str) -> str:
     """Return the vendor of a GPU from its name: amd, intel, or nvidia if neither is named."""
     low = name.lower()
-    if AMD.search(low):
+    if re.search(r"\bamd\b|radeon|instinct|strix|\bvega\b|\bmi\d{2,3}\w?\b|\brx ?\d{3}|firepro|\bgfx\d|0 ?xtx?\b", low):
         return "amd"
     if re.search(r"\bintel\b|\barc\b|\biris\b|\buhd graphics\b|data center gpu (?:max|flex)", low):
         return "intel"
