@@ -19,6 +19,7 @@ import pytest
 
 from tests.build import found, machine, seen
 from tests.leaving import leave_out
+from tests.patience import in_time
 from tests.told import REPO
 
 pytestmark = [pytest.mark.packages, pytest.mark.timeout(400)]
@@ -75,6 +76,7 @@ def ask(root: Path, row: str, **environ: str) -> dict[str, Any]:
     return dict(answer["instances"][0]) if answer["instances"] else {"status": answer["status"]}
 
 
+@in_time  # the probe gives a loader a few seconds, and its first use of PoCL takes long on a loaded machine
 def test_opencl_names_the_platform_and_the_device_of_pocl(root: Path) -> None:
     told = ask(root, "opencl", OCL_ICD_VENDORS=str(root / "etc/OpenCL/vendors"))
     assert told["path"].startswith(str(root))
