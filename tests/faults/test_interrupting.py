@@ -80,6 +80,7 @@ def test_ctrl_c_reports_what_is_known_within_a_second(environ: dict[str, str]) -
     assert ran.out, "nothing was told of what was known by then"
 
 
+@pytest.mark.starts
 def test_ctrl_c_while_the_children_are_started_reports_what_is_known(environ: dict[str, str]) -> None:
     _interrupted(command.run(DOCTOR, sick(environ, HUNG), 0.0, children=1))
 
