@@ -111,8 +111,8 @@ def main() -> NoReturn:
 
             traceback.print_exc()
         _fail(_unforeseen(error), BROKEN, arguments)
-    if heard():
-        _leave("interrupted: the report says what was known by then", INTERRUPTED)
+    if heard() or code == INTERRUPTED:  # typer makes that of a Ctrl-C that nobody heeded, without a word
+        _leave(f"interrupted{': the report says what was known by then' if heard() else ''}", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 
