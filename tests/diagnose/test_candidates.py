@@ -83,7 +83,7 @@ def test_nothing_of_the_stack_gives_none() -> None:
 
 def test_a_certain_root_cause_leaves_no_candidates_and_a_likely_one_is_none_itself() -> None:
     certain = likely = 0
-    for case in cases.every()[::25]:
+    for case in cases.every()[::60]:
         report = judged(case)
         roots = [one for one in report.findings if one.key in report.verdict.root_keys]
         sure = any(one.confidence is Confidence.CERTAIN for one in roots)
@@ -93,8 +93,8 @@ def test_a_certain_root_cause_leaves_no_candidates_and_a_likely_one_is_none_itse
         elif roots:
             assert not {one.id for one in report.candidates} & {*report.verdict.root_causes}, case.id
             likely += len(report.candidates) > 0
-    assert certain > 30
-    assert likely > 3
+    assert certain > 12
+    assert likely > 1
 
 
 def test_a_machine_that_was_probed_and_is_healthy_has_none() -> None:

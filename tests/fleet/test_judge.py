@@ -226,7 +226,7 @@ def test_the_network_of_a_node_is_compared_too(
 
 def test_a_pool_of_ray_says_what_we_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the standard library's pool, whose interface Ray's shares; test_engines.py tests Ray itself."""
-    fleet(tmp_path, 40, seed=6)
+    fleet(tmp_path, 16, seed=6)
     pools: list[ThreadPool] = []
 
     def pool(workers: int | None, begin: Callable[[], object]) -> ThreadPool:

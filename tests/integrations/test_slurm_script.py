@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import in_time
+from tests.wide import one_of, wide
 
 HOOKS = Path(__file__).resolve().parents[2] / "integrations/slurm"
 SLURM_ENDS_AT = 60  # slurm.conf(5), HealthCheckProgram
@@ -202,9 +203,10 @@ def test_settings_that_end_well_may_change_the_shell_that_reads_them(shell: str,
 
 
 @in_time
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("name", BAD_SETTINGS)
+@wide
+@pytest.mark.parametrize(("name", "shell"), [(one, shell) for one in BAD_SETTINGS for shell in one_of(SHELLS, one)])
 def test_settings_that_are_broken_drain_nothing_and_are_logged_once(name: str, shell: str, tmp_path: Path) -> None:
+    """In CI each in one shell, with ``GPUSTACK_WIDE=1`` in all of them."""
     made = hooks(tmp_path, f"{answer(SICK)}; exit 1", shell)
     settings, cause = BAD_SETTINGS[name]
     made.write(settings)
@@ -215,9 +217,10 @@ def test_settings_that_are_broken_drain_nothing_and_are_logged_once(name: str, s
 
 
 @in_time
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("name", BAD_GPUSTACK)
+@wide
+@pytest.mark.parametrize(("name", "shell"), [(one, shell) for one in BAD_GPUSTACK for shell in one_of(SHELLS, one)])
 def test_a_gpustack_that_breaks_drains_nothing_and_is_logged_once(name: str, shell: str, tmp_path: Path) -> None:
+    """In CI each in one shell, with ``GPUSTACK_WIDE=1`` in all of them."""
     script, cause = BAD_GPUSTACK[name]
     modes = ("prolog",) if "hangs" in name else ("prolog", "epilog")
     fails_open(hooks(tmp_path, script.format(answer=answer(SICK)), shell), cause, modes)
