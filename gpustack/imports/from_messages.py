@@ -147,7 +147,7 @@ KERNEL = frozenset({"probe-not-called", "open-module-unsupported", "no-nvidia-gp
 
 
 PINNED = re.compile(r"==(\d[\w.]*)$")
-OWN = ("program-out-of-memory", "program-assert", "program-devices")
+OWN = ("program-out-of-memory", "program-assert", "program-devices", "program-forks")
 NOT_LOADED = frozenset({"nvml-not-loaded", "module-not-found", "module-vermagic", "module-format"})
 LACKS = "container-no-smi"  # a container without the GPU, which says nothing about the module below it
 OWN_FAULT = "application-fault"  # an error of a program that reached the GPU

@@ -335,6 +335,7 @@ OWN_FAULTS = {
     "program-limits": "A kernel of the program asks for more than this GPU has, or ran too long for its display",
     "program-build": "The program's device code calls a function that was not linked into it",
     "program-devices": "The program mixes tensors on different devices; driver and framework are not at fault",
+    "program-forks": "The program uses CUDA in a process that was forked after CUDA had started",
 }
 
 
