@@ -59,7 +59,8 @@ VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "i
 # Without a known GPU, a word of the maker's own stack has to be there; and of the program or the thing at fault.
 OWN_WORDS = {
     "amd": re.compile(
-        r"amd|radeon|roc[mk]|\bhip|gfx|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|render|group"
+        r"amd|radeon|roc[mk]|\bhip|gfx|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|drm dev"
+        r"|render|group"
     ),
     "nvidia": re.compile(""),
     "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native.api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
@@ -129,7 +130,9 @@ class _Text:
         self.result = bool(heard(facts, AT_WORK))
         leads = (one.kind for one in patterns(matrix) if one.likely)
         self.complains = bool(heard(facts, *WRONG, *leads) or (self.spoken > 1 and self.ails))
-        self.weights = {one.cause: one.weight for one in index(matrix).rank(features(facts))}
+        held = index(matrix)
+        self.weights = {one.cause: one.weight for one in held.rank(features(facts))}
+        self.named = any(map(held.names_it, self.words)) or any(one.id in GPUS for one in facts.components)
 
     @property
     def lists(self) -> bool:
@@ -156,7 +159,7 @@ class _Text:
     def works(self) -> bool:
         """Whether words alone tell of a GPU at work."""
         odd = "nan" in self.words and {"gpu", "gpus"}.isdisjoint(self.words)  # whether a GPU computed it, nobody says
-        if odd or (self.complains and heard(self.facts, "rate-said")):
+        if odd or not self.named or (self.complains and heard(self.facts, "rate-said")):
             return False
         if heard(self.facts, "works-said") and not self.complains:
             return True

@@ -50,9 +50,12 @@ def whole(
     return _together(held, matrix, until)
 
 
-def load_texts(texts: Mapping[str, bytes], matrix: Matrix) -> Facts:
-    """Return the facts of the one machine that these texts, given by name, describe."""
-    held = Sorted()
+def load_texts(texts: Mapping[str, bytes], matrix: Matrix, *, ours: bool = False) -> Facts:
+    """Return the facts of the one machine that these texts, given by name, describe.
+
+    ``ours`` says that they are about its GPU stack, whatever their words are.
+    """
+    held = Sorted(ours=ours)
     for origin, data in texts.items():
         held.add(origin, data)
     return _together(held, matrix, None)[0]
@@ -65,6 +68,7 @@ class Sorted:
     recorded: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     told: list[tuple[str, str]] = field(default_factory=list)
     left_out: list[Unseen] = field(default_factory=list)
+    ours: bool = False
 
     def add(self, origin: str, data: bytes | Unseen) -> None:
         """Sort in one file, or the reason why it was not read."""
@@ -103,7 +107,8 @@ def _together(given: Sorted, matrix: Matrix, until: float | None) -> tuple[Facts
     if given.told:
         from gpustack.imports.texts import take  # noqa: PLC0415 - a snapshot need not pay for the readers' expressions
 
-        read, unrecognised = take(sorted(given.told), matrix, until)  # the same whatever order they were named in
+        told = sorted(given.told)  # the same whatever order they were named in
+        read, unrecognised = take(told, matrix, until, ours=given.ours or bool(given.recorded))
         facts = _joined(facts, read) if given.recorded else read
         given.left_out[:0] = map(_unrecognised, unrecognised)
     return replace(facts, not_seen=(*facts.not_seen, *given.left_out)), snapshot

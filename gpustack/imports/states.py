@@ -40,7 +40,8 @@ LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|i
 WELL, AILS, WORSE = "works-said", "ailing-said", "worse-said"
 AILING = re.compile(
     r"\b(?:not|never|can(?:no|')t|nothing|crash|abort|re(?:start|boot)|fail|hangs?\b|hung|fr[eo]+z|stuck|black|dies|wrong"
-    r"|garbage|gibberish|artifact|llvmpipe|broken|breaks|lost|slow|missing|disappear|kill|disabled|old )|n't\b",
+    r"|garbage|gibberish|artifact|llvmpipe|broken|breaks|lost|slow|missing|disappear|kill|disabled|old "
+    r"|no (?:display|picture|signal|image)|exit code [1-9]|held at)|n't\b",
     re.IGNORECASE,
 )
 COMPARED = re.compile(

@@ -26,7 +26,7 @@ from gpustack.imports import (
 from gpustack.imports.deadline import OutOfTime, unread, within
 from gpustack.imports.gathered import Gathered
 from gpustack.matrix.subjects.candidates import index
-from gpustack.model.facts import Facts, Unseen
+from gpustack.model.facts import Facts, Strength, Unseen
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -63,6 +63,7 @@ class Text:
     origin: str
     raw: str
     cut: bool
+    ours: bool  # one of the texts is about the stack
     told: list[str] = field(default_factory=list)  # lines that are messages of a program
     asides: str = ""  # what someone wrote beside them
 
@@ -84,6 +85,8 @@ class Text:
         found = (*found, *states.look(self.origin, text[:MOST_WORDS], matrix, found))
         if all(one.message.kind == states.AILS for one in found):
             found = (*found, *states.cut(self.origin, text, matrix))
+        if not self.ours and all(one.message.strength is Strength.STATED for one in found):
+            found = ()  # these are words about something else
         from_messages.read(found, into, matrix)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
@@ -92,7 +95,9 @@ class Text:
         """Read people's own words."""
         words.read(self.origin, messages.spoken(self.raw[:MOST_WORDS]), into, self.told)
         words.read(self.origin, self.asides, into)
-        into.words |= index(matrix).words(messages.clean(self.raw))
+        held, text = index(matrix), messages.clean(self.raw)
+        if any(one.origin == self.origin for one in into.messages) or held.tells(text):
+            into.words |= held.words(text)
         file_names.read(self.origin, messages.clean(self.raw[:MOST_WORDS]), into)
 
     def quote(self, into: Gathered, _matrix: Matrix) -> None:
@@ -107,13 +112,17 @@ class Text:
 STEPS = (Text.read, Text.listen, Text.quote)
 
 
-def take(told: Sequence[tuple[str, str]], matrix: Matrix, until: float | None = None) -> tuple[Facts, tuple[str, ...]]:
+def take(
+    told: Sequence[tuple[str, str]], matrix: Matrix, until: float | None = None, *, ours: bool = False
+) -> tuple[Facts, tuple[str, ...]]:
     """Return the facts in texts (origin, text) about one machine, and the origins without anything recognised.
 
-    Anything not read by ``until`` is among the facts' ``not_seen``, as are long lines, which are cut.
+    What people's words alone say counts only if a text is about the stack, which ``ours`` says of all. Anything not
+    read by ``until`` is among the facts' ``not_seen``, as are long lines, which are cut.
     """
     into = Gathered(places={name: (one.layer, one.vendor) for name, one in matrix.systems.items()})
-    texts = [Text(origin, *short(raw)) for origin, raw in told]
+    ours = ours or any(index(matrix).tells(messages.clean(_ends(raw))) for _, raw in told)
+    texts = [Text(origin, *short(raw), ours) for origin, raw in told]
     late: dict[str, None] = {}
     heard: dict[str, int] = {}
     for step in STEPS:
@@ -131,6 +140,10 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix, until: float | None = 
     missed = map(unread, late)
     facts = into.facts()
     return replace(facts, not_seen=(*facts.not_seen, *cut, *missed)), silent
+
+
+def _ends(raw: str) -> str:
+    return raw if len(raw) <= 2 * MOST_WORDS else f"{raw[:MOST_WORDS]}\n{raw[-MOST_WORDS:]}"
 
 
 def _in_words(line: str, written: Mapping[str, str]) -> str:

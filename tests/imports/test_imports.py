@@ -51,7 +51,7 @@ def test_the_mark_that_windows_puts_in_front_does_no_harm(tmp_path: Path, encodi
 
 
 def test_a_folder_is_all_the_files_in_it(tmp_path: Path) -> None:
-    write(tmp_path / "notes.txt", "it broke on Monday")
+    write(tmp_path / "notes.txt", "lunch is on Monday")
     write(tmp_path / "empty.txt", "  \n")
     write(tmp_path / "z.json", SNAPSHOT)
     (tmp_path / "more").mkdir()

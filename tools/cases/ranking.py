@@ -113,7 +113,7 @@ def document(case: Case, matrix: Matrix) -> Document:
 
 
 def _seen(files: Mapping[str, bytes], matrix: Matrix) -> frozenset[str]:
-    facts = replace(complete(load_texts(files, matrix), matrix), words=())
+    facts = replace(complete(load_texts(files, matrix, ours=True), matrix), words=())
     words = (tokens(clean(text.decode())) for text in files.values())
     return frozenset(filter(SPELT.issuperset, frozenset().union(features(facts), *words)))
 

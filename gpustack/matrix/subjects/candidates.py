@@ -27,11 +27,51 @@ NO_CAUSES = (*HEALTHY, DOUBT)
 DIGITS, STEP = 36, 4  # numbers have two base-36 digits; a weight has one for the cause, and one for how much
 # How informative a word is, in hundredths; weights, in thousandths, 0 in the middle.
 SCALE, STEPS, ZERO = 100, 1000, 648
-LIBRARIES = ("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia")
-CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla", "quadro", "v100", "jetson")
-# The score of a cause that tells of the stack by itself: 9 of 383 texts about other software reach it.
-TELLING = 0.35
-OWN = frozenset({"gpus", "card", "cards", "graphics", "ptx", "nvenc", "vram", "miner"})  # beside the systems' names
+LIBRARIES = (
+    "cuda",
+    "cudnn",
+    "cublas",
+    "nvml",
+    "nccl",
+    "nvidia",
+    "hiperror",
+    "hsa",
+    "libcuda",
+    "libnvidia",
+    "dcgm_",
+    "flash_attn",
+    "exllama",
+    "amdvlk",
+)
+CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla", "quadro", "jetson")
+# The score of a cause with which words tell of the stack though they name no part of it; it has to be that of no cause,
+# too, which texts about other software have taught (docs/decisions/0030).
+TELLING = 0.2
+# What else names it, beside the names of systems: parts, and programs that run on GPUs only.
+OWN = frozenset(
+    {
+        *("gpus", "graphics", "ptx", "nvenc", "vram", "miner", "mining", "hashrate", "nouveau", "kfd", "drm", "optix"),
+        *("dcgm", "radv", "dxvk", "mesa", "opengl", "lora", "ollama", "comfyui", "hashcat", "ethminer", "diffusion"),
+        *("egpu", "riser", "risers", "container toolkit", "nv", "transcoding", "plex", "jellyfin", "vaapi", "xpu"),
+        *("invokeai", "gfpgan", "esrgan", "oobabooga", "xformers", "bitsandbytes"),
+    }
+)
+ABROAD = re.compile(
+    r"显[存卡]|グラ(?:ボ|フィック)|그래픽|видеокарт|grafikkarte|carte graphique|tarjeta gráfica|scheda video"
+)
+# Parts of systems' names that tell of no GPU.
+SHARED = frozenset(
+    {
+        *("attention", "bindings", "compile", "compute", "container", "core", "driver", "fabric", "flash", "headers"),
+        *("inference", "infinity", "kernel", "level", "linux", "lm", "ml", "processes", "python", "runtime", "server"),
+        *("smi", "toolkit", "zero", "intel", "amd"),
+    }
+)
+# A card, by its number alone, or one for computing.
+MODEL = re.compile(
+    r"[1-5]0[5-9]0|16[56]0|[5-7][5-9]00|90[67]0|(?:v|a|h|b|gh|gb)[1-3]00|l[24]0s?|mi[23]\d{2}x?|[pk][48]0"
+)
+NOT_A_MODEL = "1080"  # the height of a picture
 SHORTEST = 3  # letters in a part of a word
 # How much likelier a cause is whose machines are recorded more often than those of most causes (docs/decisions/0012).
 USUAL, OFTEN = 20, 0.25
@@ -79,12 +119,23 @@ class Index:
     cases: tuple[str, ...]
 
     def words(self, text: str) -> frozenset[str]:
-        """Return the words of a text that the index knows; none if it names nothing of the stack."""
-        known = tokens(text) & self.features.keys()
-        telling = (
-            word for word in known if "_" in word or word in self.names | OWN or word.startswith(LIBRARIES + CARDS)
-        )
-        return known if any(telling) or max(self._scores(self._held(known)), default=0.0) >= TELLING else frozenset()
+        """Return the words of a text that the index knows."""
+        return tokens(text) & self.features.keys()
+
+    def tells(self, text: str) -> bool:
+        """Return whether a text is about the stack: it names a part of it, or its words point to a cause."""
+        known = self.words(text)
+        if any(map(self.names_it, known)) or ABROAD.search(text.lower()):
+            return True
+        scores = dict(zip(self.causes, self._scores(self._held(known)), strict=False))
+        nothing = scores.pop(NOTHING_WRONG, 0.0)
+        scores.pop(DOUBT, 0.0)
+        return max(scores.values(), default=0.0) >= max(TELLING, nothing)
+
+    def names_it(self, word: str) -> bool:
+        """Return whether a word names a part of the stack, or a card."""
+        model = MODEL.fullmatch(word) and word != NOT_A_MODEL
+        return bool(model) or word in self.names or word in OWN or word.startswith(LIBRARIES + CARDS)
 
     def _held(self, seen: Collection[str]) -> Mapping[str, tuple[float, tuple[tuple[int, float], ...]]]:
         return {one: _numbers(self.features[one]) for one in sorted(seen) if one in self.features}
@@ -167,6 +218,6 @@ def index(matrix: Matrix) -> Index:
         sharpness=table["sharpness"],
         features=features,
         order=tuple(features),
-        names=frozenset(word for name in matrix.systems for word in name.split("-")),
+        names=frozenset(word for name in matrix.systems for word in name.split("-")) - SHARED,
         cases=tuple(table["cases"].splitlines()),
     )
