@@ -63,7 +63,8 @@ class Text:
     origin: str
     raw: str
     cut: bool
-    ours: bool  # one of the texts is about the stack
+    tells: bool  # it is about the stack
+    ours: bool  # it is, or another of the texts
     told: list[str] = field(default_factory=list)  # lines that are messages of a program
     asides: str = ""  # what someone wrote beside them
 
@@ -95,9 +96,8 @@ class Text:
         """Read people's own words."""
         words.read(self.origin, messages.spoken(self.raw[:MOST_WORDS]), into, self.told)
         words.read(self.origin, self.asides, into)
-        held, text = index(matrix), messages.clean(self.raw)
-        if any(one.origin == self.origin for one in into.messages) or held.tells(text):
-            into.words |= held.words(text)
+        if self.tells or any(one.origin == self.origin for one in into.messages):
+            into.words |= index(matrix).words(messages.clean(self.raw))
         file_names.read(self.origin, messages.clean(self.raw[:MOST_WORDS]), into)
 
     def quote(self, into: Gathered, _matrix: Matrix) -> None:
@@ -121,8 +121,9 @@ def take(
     read by ``until`` is among the facts' ``not_seen``, as are long lines, which are cut.
     """
     into = Gathered(places={name: (one.layer, one.vendor) for name, one in matrix.systems.items()})
-    ours = ours or any(index(matrix).tells(messages.clean(_ends(raw))) for _, raw in told)
-    texts = [Text(origin, *short(raw), ours) for origin, raw in told]
+    tells = [index(matrix).tells(messages.clean(_ends(raw))) for _, raw in told]
+    ours = ours or any(tells)
+    texts = [Text(origin, *short(raw), one, ours) for (origin, raw), one in zip(told, tells, strict=True)]
     late: dict[str, None] = {}
     heard: dict[str, int] = {}
     for step in STEPS:

@@ -83,7 +83,7 @@ def test_nothing_of_the_stack_gives_none() -> None:
 
 def test_a_certain_root_cause_leaves_no_candidates_and_a_likely_one_is_none_itself() -> None:
     certain = likely = 0
-    for case in cases.every()[::60]:
+    for case in cases.every()[::30]:
         report = judged(case)
         roots = [one for one in report.findings if one.key in report.verdict.root_keys]
         sure = any(one.confidence is Confidence.CERTAIN for one in roots)

@@ -28,20 +28,8 @@ DIGITS, STEP = 36, 4  # numbers have two base-36 digits; a weight has one for th
 # How informative a word is, in hundredths; weights, in thousandths, 0 in the middle.
 SCALE, STEPS, ZERO = 100, 1000, 648
 LIBRARIES = (
-    "cuda",
-    "cudnn",
-    "cublas",
-    "nvml",
-    "nccl",
-    "nvidia",
-    "hiperror",
-    "hsa",
-    "libcuda",
-    "libnvidia",
-    "dcgm_",
-    "flash_attn",
-    "exllama",
-    "amdvlk",
+    *("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia", "dcgm_"),
+    *("flash_attn", "exllama", "amdvlk"),
 )
 CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla", "quadro", "jetson")
 # The score of a cause with which words tell of the stack though they name no part of it; it has to be that of no cause,
