@@ -44,6 +44,7 @@ OWN = frozenset(
         *("invokeai", "gfpgan", "esrgan", "oobabooga", "xformers", "bitsandbytes"),
     }
 )
+# What people call a card, or its memory, in other languages.
 ABROAD = re.compile(
     r"显[存卡]|グラ(?:ボ|フィック)|그래픽|видеокарт|grafikkarte|carte graphique|tarjeta gráfica|scheda video"
 )
