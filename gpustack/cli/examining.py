@@ -168,7 +168,7 @@ def stack(
     verbose: options.Verbose = False,
 ) -> None:
     """Show the whole GPU stack, layer by layer: what is present, which version, and what requires what."""
-    from gpustack.diagnose.stack_map import chart
+    from gpustack.diagnose.engine import chart
     from gpustack.matrix import Matrix
 
     matrix = Matrix()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from math import floor
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, rule
+from gpustack.diagnose.fitting import GPUS, joined, possible
 from gpustack.diagnose.machine.events import MESSAGE, because_said, heard, named
-from gpustack.diagnose.machine.inventory import driver_works
-from gpustack.diagnose.machine.values import copies, number, told, version
+from gpustack.diagnose.machine.values import copies, number, told
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import HEALTHY, NO_CAUSES, OF_STEM, WORKS, Ranked, index
 from gpustack.matrix.subjects.messages import patterns
-from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import AT_WORK, ILL, IS_OVER, Status, Strength
 from gpustack.model.report import Because, Candidate, Confidence, Decide, Health, Severity, Similar
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # What a list of those that are left does not answer: that another GPU is gone, or a part of one.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering", "gpu-sensor-error", "nvlink-inactive"})
 # What says that something beside a GPU at work is wrong.
-WRONG = (*ILL, "gpus-fail-together", "gpu-unused-said", "gpu-complaint", "cpu-used")
+WRONG = (*ILL, "works-as-root", "gpus-fail-together", "gpu-unused-said", "gpu-complaint", "cpu-used")
 SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-listed")
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
 # Words beside a list of GPUs of something that does not work with them.
@@ -34,6 +34,7 @@ FAILURES = {
     *("error", "errors", "failed", "fails", "failure", "fault"),
     *("crash", "crashes", "segmentation", "aborted", "traceback", "cannot"),
 }
+DENIALS = {"no", "not", "found", "false", "without", "until", "runtimeerror", "importerror"}
 SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table has them ("a": N/A)
 # How much likelier than the likeliest fault or doubt a sound machine has to be, and beside a complaint: where only
 # words show it, where the driver answers (beside a complaint, that of one with a GPU at work alone counts), and where
@@ -43,47 +44,15 @@ CLEAR = 0.25  # how much of all weight it has to have beside an answer of the dr
 ENOUGH = 8  # words that say more than the name of a card
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
-# How much likelier that is to which a message mostly leads, to which it leads too, and what explains it.
-LED, LED_TOO, NOTED = 5e3, 5e2, 1e10
+# How much likelier that is to which a message mostly leads, to which it leads too, what explains it, and what does not
+# fit together.
+LED, LED_TOO, NOTED, JOINED = 5e3, 5e2, 1e10, 1e4
 MOST_REASONS, MOST_SIMILAR, MOST_WORDS = 4, 3, 6
 FINE = MOST_CODE = 10_000  # weights have four digits
 SETTLED = frozenset({Health.HEALTHY, Health.NO_GPU})
 TEXT, WORDS = "text", "words"
 ON_THE_MACHINE = Decide(text="Run gpustack on the machine itself.", commands=(fixes.DOCTOR_DEEP,))
 NAMED = re.compile(r"[a-z_][\w-]{0,19}")
-# What a cause needs of the machine, by how its id begins: no other can have it.
-VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"} | {
-    "user-not-in-render": "amd intel",
-    "nvidia-": "nvidia",
-}
-# Without a known GPU, a word of the maker's own stack has to be there; and of the program or the thing at fault.
-OWN_WORDS = {
-    "amd": re.compile(
-        r"amd|radeon|roc[mk]|\bhip|gfx|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|drm dev"
-        r"|render|group"
-    ),
-    "nvidia": re.compile(""),
-    "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native.api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
-}
-OF_PROGRAMS = {
-    "wsl-": re.compile(r"wsl|windows|microsoft|/mnt/c"),
-    "tf-": re.compile(r"tensorflow|\btf|keras|dso_loader|dlopen|stream_executor|dynamic library"),
-    "mig-": re.compile(r"\bmig|\b[abh][1-3]00|\ba30|uuid|instance"),
-    "bnb-": re.compile(r"bitsandbytes|bnb|[48].?bit|cuda.setup|qlora"),
-    "jax-": re.compile(r"jax|pjrt|xla"),
-    "multiple-cupy": re.compile("cupy"),
-    "vulkan-": re.compile(r"vulkan|\bvk|icd"),
-    "ort-": re.compile(r"onnx|\bort|executionprovider|cudnn"),
-}
-NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
-KEY_REJECTED = "secure-boot-key-rejected"
-NO_DRIVER, SMI_WORKS = "nvidia-driver-missing", ("wsl-smi-works", "host-smi-works")
-ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
-OF_LINUX = (
-    *("dkms-", "amdgpu-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
-    *("libcuda-so-", "container-cgroup-", "nvidia-module-", "module-built-", "forward-compat-", "compat-libs-"),
-    *("open-module-", "closed-module-", "fabric-manager-", "glibc-", "libstdcxx-"),
-)
 
 
 def candidates(facts: Facts, matrix: Matrix, findings: Collection[Finding], verdict: Verdict) -> tuple[Candidate, ...]:
@@ -132,6 +101,7 @@ class _Text:
         self.complains = bool(heard(facts, *WRONG, *leads) or (self.spoken > 1 and self.ails))
         held = index(matrix)
         self.weights = {one.cause: one.weight for one in held.rank(features(facts))}
+        self.apart = bool(dict(joined(facts, matrix)))
         self.named = any(map(held.names_it, self.words)) or any(one.id in GPUS for one in facts.components)
 
     @property
@@ -161,11 +131,17 @@ class _Text:
         odd = "nan" in self.words and {"gpu", "gpus"}.isdisjoint(self.words)  # whether a GPU computed it, nobody says
         if odd or not self.named or (self.complains and heard(self.facts, "rate-said")):
             return False
-        if heard(self.facts, "works-said") and not self.complains:
+        if not self.complains and (heard(self.facts, "works-said") or self.fine):
             return True
         shown = heard(self.facts, *SHOWN)
         tells = shown or (self.spoken and len(self.words) >= ENOUGH)
         return bool(tells) and self.share(HEALTHY if shown else (WORKS,)) >= IN_WORDS[self.complains]
+
+    @property
+    def fine(self) -> bool:
+        """Whether someone says that it works, and nothing denies it: no word, and no versions that do not fit."""
+        said = heard(self.facts, "fine-said") and not self.ails
+        return bool(said) and (FAILURES | DENIALS).isdisjoint(self.facts.words) and not self.apart
 
     def share(self, healthy: Collection[str]) -> float:
         """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""
@@ -188,15 +164,20 @@ def likely(
     """
     if not (facts.messages or facts.words or any(one.status is Status.FAILED for one in facts.components)):
         return  # nothing to rank by
-    held, seen = index(matrix), features(facts)
+    held, seen, apart = index(matrix), dict(features(facts)), dict(joined(facts, matrix))
     led = _led(facts, matrix, seen)
+    seen |= {f"{MESSAGE}:{cause}": one for cause, one in apart.items()}
     ranked = {one.cause: one for one in held.rank(seen) if one.because}
     rows = [row for row in patterns(matrix) if f"{MESSAGE}:{row.kind}" in seen]
     too = {cause: (row.kind,) for row in rows for cause in row.likely}
     for cause, kinds in {**too, **led}.items():
         if cause not in ranked:  # no recorded machine speaks for it
             ranked[cause] = Ranked(cause=cause, weight=LEAST, because=tuple(f"{MESSAGE}:{kind}" for kind in kinds))
+    for cause in apart:
+        one = ranked.get(cause) or Ranked(cause=cause, weight=LEAST, because=())
+        ranked[cause] = replace(one, because=(f"{MESSAGE}:{cause}", *one.because))
     factors = {**dict.fromkeys(too, LED_TOO), **dict.fromkeys(led, LED), **dict.fromkeys(noted, NOTED)}
+    factors |= dict.fromkeys(apart, JOINED)
     weights = {cause: one.weight * factors.get(cause, 1) for cause, one in ranked.items()}
     whole = sum(weights.values())
     others = [one for one in ranked if one not in NO_CAUSES and one not in known and possible(one, facts)]
@@ -268,33 +249,3 @@ def _reasons(one: Ranked, seen: Mapping[str, Because | None]) -> Iterator[Becaus
     words = words or [f"{name.removeprefix(OF_STEM)}…" for name in held if seen[name] is None]
     if apart := [one for one in words if not any(one in other.split(" ") for other in words if other != one)]:
         yield Because(component=TEXT, fact=WORDS, value=", ".join(apart[:MOST_WORDS]), strength=Strength.STATED)
-
-
-def possible(cause: str, facts: Facts) -> bool:
-    """Return whether a machine like this can have it: its system, and whose GPUs it has, where these are known."""
-    host = f"{facts.host.os or ''}".lower()
-    windows = "windows" in host and not facts.host.wsl
-    linux = bool(facts.host.kernel or host) and "windows" not in host and not host.startswith("macos")
-    early = () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT
-    contained = heard(facts, "docker-run")  # in containers of Linux
-    never = cause == NOT_ON_WINDOWS and (early or contained)
-    unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
-    elsewhere = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
-    elsewhere = elsewhere or (facts.host.wsl and cause.startswith("amdgpu-"))  # whose kernel has none
-    ways = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
-    makers = {GPUS[one.id] for one in facts.components if one.id in GPUS and one.status is Status.PRESENT}
-    named = not makers.isdisjoint(ways) if makers else any(_named(OWN_WORDS[one], facts) for one in ways)
-    driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
-    unlocked = any(copy.facts.get("secure_boot") is False for copy in copies(facts, "linux-kernel"))
-    accepted = cause == KEY_REJECTED and unlocked and not heard(facts, "secure-boot-blamed-said")  # which it was until
-    return not (never or unnamed or elsewhere or driven or accepted) and (named or not ways)
-
-
-def _named(words: re.Pattern[str], facts: Facts) -> bool:
-    """Return whether one of these is named: in the words, a message, or a component; so where nothing is."""
-    lines = [f"{one.kind} {one.line.lower()}" for one in facts.messages]
-    told = (*facts.words, *lines, *(one.id for one in facts.components))
-    return not told or any(map(words.search, told))
-
-
-GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}

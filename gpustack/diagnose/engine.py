@@ -1,4 +1,4 @@
-"""From facts to a report: every rule is asked, consequences are tied to their causes, and one verdict is given."""
+"""From facts to a report, in which consequences are tied to their causes, or to the map of the whole stack."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from gpustack import __version__
 from gpustack.diagnose import environments, requirements
 from gpustack.diagnose.candidates import candidates, settled
 from gpustack.diagnose.environments import alone, each, inside, whole
-from gpustack.diagnose.evidence import cause_of, unseen, weighed
-from gpustack.diagnose.machine import amd, containers, exercised, intel
+from gpustack.diagnose.evidence import STARTS, cause_of, looked, unseen, weighed
+from gpustack.diagnose.machine import containers, exercised
 from gpustack.diagnose.machine.completing import complete
-from gpustack.diagnose.machine.events import MESSAGE, heard
-from gpustack.diagnose.machine.inventory import FRAMEWORKS, Build, any_gpu, builds, gpus, on_bus, ours, starts
+from gpustack.diagnose.machine.events import MESSAGE
+from gpustack.diagnose.machine.inventory import FRAMEWORKS, Build, any_gpu, builds, starts
 from gpustack.diagnose.machine.values import flag
 from gpustack.diagnose.requirements import versions
-from gpustack.diagnose.requirements.versions import IN_WORDS, draw, in_words
+from gpustack.diagnose.requirements.versions import draw, in_words
 from gpustack.diagnose.rule import Rule, asked
+from gpustack.matrix.subjects import terms
 from gpustack.model import record, replace
-from gpustack.model.facts import AT_WORK, OTHER_CHECKS, Facts, Layer, Status, Unseen
+from gpustack.model.facts import OTHER_CHECKS, Component, Facts, Layer, Status, Unseen
+from gpustack.model.matrix_answer import StackMap
 from gpustack.model.report import Confidence, EnvironmentVerdict, Health, Kept, Purpose, Report, Severity, Tool, Verdict
 
 if TYPE_CHECKING:
@@ -33,10 +35,9 @@ LAYERS, SEVERITIES, CONFIDENCES = tuple(Layer), tuple(Severity), tuple(Confidenc
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
 REPORT_IT = "report this bug in gpustack, with a gpustack snapshot"
+NOT_TOLD, NOT_ASKED = "the input does not mention it", "it was not asked for"
 ARCHITECTURE = "architecture"  # one contract a kind of GPU, the first being the one that programs take by default
 DECIDING = frozenset({"cuda", ARCHITECTURE})
-# Whether the driver's side works, by the makers whose GPUs a build is for; CUDA's is the default.
-STARTS: Mapping[str, Callable[[Facts], bool | None]] = {"rocm": amd.ready, "xpu": intel.starts}
 # What weighs more for one purpose than for another: (finding, component) to its severity there.
 PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
     Purpose.INFER: {("cpu-only-build", "onnxruntime"): Severity.WARNING},
@@ -58,7 +59,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     drawn = _said(draw, facts, matrix, failures)
     judging = Judging(matrix=matrix, purpose=purpose, held=held, drawn=drawn, failures=failures)
     findings = everything = _found(exercised.recognised(own, matrix), judging)
-    if not facts.taken and not _looked(facts) and not any(one.severity in AT_FAULT for one in findings):
+    if not facts.taken and not looked(facts) and not any(one.severity in AT_FAULT for one in findings):
         judging = replace(judging, drawn=(*drawn, *_said(in_words, facts, matrix, failures)))
         findings = everything = _found(exercised.recognised(own, matrix), judging)
     if own is not facts:
@@ -93,6 +94,30 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
         candidates=candidates(facts, matrix, findings, whole_verdict),
         taken=facts.taken,
         deep=facts.deep,
+        seconds=facts.seconds,
+    )
+
+
+def chart(facts: Facts, matrix: Matrix) -> StackMap:
+    """Return the map of one machine; a system that the facts do not speak of is unknown, never absent."""
+    facts = complete(facts, matrix)
+    seen = {component.id: component for component in whole(facts, matrix)}
+    why, unknown = NOT_ASKED if facts.taken else NOT_TOLD, Status.UNKNOWN
+    known = [
+        seen.pop(one.id)
+        if one.id in seen
+        else Component(id=one.id, layer=one.layer, vendor=one.vendor, status=unknown, reason=why)
+        for one in terms.systems(matrix)
+    ]
+    return StackMap(
+        tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
+        host=facts.host,
+        components=(*known, *seen.values()),
+        contracts=(*draw(facts, matrix), *requirements.contracts(requirements.outcomes(facts, matrix))),
+        environments=facts.environments,
+        not_seen=facts.not_seen,
+        known=tuple(component.id for component in known),
+        taken=facts.taken,
         seconds=facts.seconds,
     )
 
@@ -264,17 +289,4 @@ def _health(findings: Sequence[Finding], roots: Sequence[Finding], facts: Facts,
         return Health.UNKNOWN
     if roots:
         return Health.DEGRADED
-    return Health.HEALTHY if _looked(facts) else Health.UNKNOWN
-
-
-def _looked(facts: Facts) -> bool:
-    """Return whether anything shows that the driver's side works, or that all GPUs here are held for virtual machines.
-
-    That somebody names his GPU shows nothing.
-    """
-    cards = facts.find("gpu")
-    told = cards is not None and all(part.endswith(IN_WORDS) for part in cards.source.split(", "))
-    listed = not told and any(gpu.copy.status is Status.PRESENT for gpu in gpus(facts))
-    held = bool(on_bus(facts, "nvidia")) and not ours(facts)
-    others = any(ready(facts) for ready in STARTS.values()) or intel.alone(facts)
-    return listed or held or starts(facts) is True or others or heard(facts, AT_WORK)
+    return Health.HEALTHY if looked(facts) else Health.UNKNOWN

@@ -1,22 +1,29 @@
-"""What a finding rests on: how surely its facts are known, what is not known, and which finding explains it."""
+"""What a finding rests on: how surely its facts are known, what is not known, and which finding explains it.
+
+And what a machine that is called well rests on: that its driver's side was seen at work.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gpustack.diagnose.machine import exercised
-from gpustack.diagnose.machine.events import MESSAGE
+from gpustack.diagnose.machine import amd, exercised, intel
+from gpustack.diagnose.machine.events import MESSAGE, heard
+from gpustack.diagnose.machine.inventory import gpus, on_bus, ours, starts
 from gpustack.diagnose.machine.values import at, everything, flag, text, told
+from gpustack.diagnose.requirements.versions import IN_WORDS
 from gpustack.diagnose.rule import explained_by
 from gpustack.diagnose.rules import NAMED, WRONG_CUDNN, WRONG_LIBRARIES
-from gpustack.model.facts import Facts, Status, Strength, Unseen
+from gpustack.model.facts import AT_WORK, Facts, Status, Strength, Unseen
 from gpustack.model.report import Because, Confidence, Finding, Severity
 
 STRENGTHS = tuple(Strength)
 LOG = "kernel-log"
 ALWAYS = ("linux-kernel", "pci-display", LOG)  # what every look at a machine asks
 AS_ROOT = "run gpustack as root"
+# Whether the driver's side works, by the makers whose GPUs a build is for; CUDA's is the default.
+STARTS: Mapping[str, Callable[[Facts], bool | None]] = {"rocm": amd.ready, "xpu": intel.starts}
 
 
 def weighed(finding: Finding, facts: Facts) -> Finding:
@@ -134,3 +141,16 @@ def _in_its_words(cause: Finding, finding: Finding) -> bool:
         return True
     own, said = exercised.origin(finding.instance or ""), finding.detail
     return any(one.source == own or (said and (said in str(one.value) or str(one.value) in said)) for one in heard)
+
+
+def looked(facts: Facts) -> bool:
+    """Return whether anything shows that the driver's side works, or that all GPUs here are held for virtual machines.
+
+    That somebody names his GPU shows nothing.
+    """
+    cards = facts.find("gpu")
+    told = cards is not None and all(part.endswith(IN_WORDS) for part in cards.source.split(", "))
+    listed = not told and any(gpu.copy.status is Status.PRESENT for gpu in gpus(facts))
+    held = bool(on_bus(facts, "nvidia")) and not ours(facts)
+    others = any(ready(facts) for ready in STARTS.values()) or intel.alone(facts)
+    return listed or held or starts(facts) is True or others or heard(facts, AT_WORK)

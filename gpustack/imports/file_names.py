@@ -67,7 +67,8 @@ OTHER = re.compile(
 PYTHON = re.compile(
     r"(?:[/\\](?:lib/)?python(?P<dotted>3\.\d{1,2})[/\\](?:site|dist)-packages\b|[/\\]Python3(?P<short>\d{1,2})[/\\]"
     r"|\.cpython-3(?P<tag>\d{1,2})-|\.cp3(?P<windows>\d{1,2})-win"
-    r"|\b(?:Using cached|Downloading) \S{1,200}-cp3(?P<wheel>\d{1,2})-cp3(?P=wheel)m?-)"
+    r"|\b(?:Using cached|Downloading) \S{1,200}-cp3(?P<wheel>\d{1,2})-cp3(?P=wheel)m?-"
+    r"|\b(?:python(?P<command>3\.\d{1,2}) -m )?pip(?(command)|(?P<pip>3\.\d{1,2})) install\b)"
 )
 # The CUDA that someone installed PyTorch for, if nothing states the resulting build.
 ASKED = re.compile(
@@ -97,7 +98,7 @@ WINDOWS = re.compile(
 )
 # A build that only PyTorch has, without its name: "2.0.0+cpu" in a settings page.
 TAGGED = re.compile(
-    r"(?:^|[\s\"'(:])(?P<version>[12]\.\d{1,2}\.\d)\+(?P<tag>cpu|cu1[0-3]\d|rocm\d\.\d)(?![\w.])", re.MULTILINE
+    r"(?:^|[\s\"'(:])(?P<version>[12]\.\d{1,2}\.\d)\+(?P<tag>cpu|cu1[0-3]\d|rocm\d\.\d)(?!\.?\w)", re.MULTILINE
 )
 OTHERS = re.compile(r"vllm|sglang|jax|flash|xformers|torch\w|torch[-_]\w|paddle|tensorflow|dgl|mmcv", re.IGNORECASE)
 # A driver library whose name contains its release.
@@ -148,7 +149,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
     ):  # with several, nothing says which is in use
         into.tell("nvidia-driver", origin, package_version=releases.pop())
     jax = JAX.search(text)
-    if jax and not FAILED.search(text) and into.version("jax"):
+    if jax and not FAILED.search(text):
         into.tell("jax", origin, build=f"cuda{jax['major']}")
     devices.images(origin, text, into)
 
@@ -237,6 +238,8 @@ def _wheels(origin: str, text: str, into: Gathered) -> None:
             name = re.sub(r"[-_.]+", "-", match["name"]).lower()
             if match["platform"].endswith("aarch64"):
                 into.machine(machine="aarch64")
+            elif match["platform"].startswith("win"):
+                into.machine(os="Windows")
             found.setdefault(name, []).append(_release(match["version"], match["before"]))
     held = into.fact("packages", "distributions")
     known = dict(held) if isinstance(held, dict) else {}
@@ -254,4 +257,5 @@ def _wheels(origin: str, text: str, into: Gathered) -> None:
 
 def _pythons(text: str) -> Iterator[str]:
     for match in islice(PYTHON.finditer(text), MOST):
-        yield match["dotted"] or f"3.{match['short'] or match['tag'] or match['windows'] or match['wheel']}"
+        dotted = match["dotted"] or match["command"] or match["pip"]
+        yield dotted or f"3.{match['short'] or match['tag'] or match['windows'] or match['wheel']}"

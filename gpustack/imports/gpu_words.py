@@ -25,8 +25,9 @@ NAMED = (
         r"(?:nvidia[ -])?(?:gpu |graphics |display )?(?:linux )?drivers?(?:'s)?|(?:显卡|nvidia ?)?驱动(?:程序)?",
         "nvidia-driver",
     ),
+    (r"ドライバー?|드라이버|(?:geforce )?(?:game ready|studio)|geforce(?= \d{3}\.\d{2}\b)", "nvidia-driver"),
     (r"(?:nvidia-?)?treiber(?:version)?|(?:controlador(?:es)?|pilotes?|драйвер)(?: nvidia)?", "nvidia-driver"),
-    (r"nvidia-\d{3}(?:-\w+)?(?=[ :=(]{1,2}\d{3}\.\d)", "nvidia-driver"),
+    (r"nvidia-\d{3}(?:-\w+)?(?=[ :=(]{1,2}\d{3}\.\d)|nvidia-(?:legacy-)?\d{3}xx(?:-\w+)*", "nvidia-driver"),
     (_LIBRARIES, "libraries"),
     (_MODULE, "nvidia.ko"),
     (r"(?:nvidia )?(?:kernel )?module in memory(?: still)?", "nvidia.ko"),
@@ -39,7 +40,7 @@ NAMED = (
     (r"cuda (?:version )?(?:used|seen|shipped|linked) (?:by|with) (?:py)?torch", "torch-cuda"),
     (r"(?:lib)?cudnn\d?-cuda-\d+(?:-\d+)?", "cudnn"),
     (r"(?:cuda[ _-])?toolkit \(nvcc\)|cuda[ _-]toolkit|nvcc(?: --version| -V)?", "cuda-toolkit"),
-    (r"cuda(?:[ _-](?:runtime|version|sdk))?_?|cuda-(?=\d+\.\d)", "cuda"),
+    (r"cuda(?:[ _-](?:runtime|version|sdk))?_?|cuda-(?=\d+\.\d|1[0-3] )", "cuda"),
     (r"cudatoolkit", "cudatoolkit"),
     (r"cudnn", "cudnn"),
     (r"(?:py)?torch(?:[._](?:__)?version(?:__)?|-(?=\d+\.\d+\.\d+\+(?:cpu|cu|rocm)))?", "pytorch"),
@@ -76,7 +77,7 @@ NAMED = (
     (r"rocm(?:-dev|-libs|-core)?", "rocm"),
     (r"python", "python"),
     (r"glibc", "glibc"),
-    (r"gcc|g\+\+", "gcc"),
+    (r"(?:gcc|g\+\+)(?: \([^()]{1,60}\))?", "gcc"),
     (
         r"(?:linux )?kernel(?: linux)?|(?<!alma )(?<!rocky )(?<!arch )(?<!oracle )(?<!amazon )(?<!enterprise )linux",
         "linux-kernel",
@@ -124,7 +125,7 @@ _NUMBER = r"(?:10[1-8]|16[2356]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0"
 _NVIDIA = (
     r"(?i:NVIDIA[ -])?(?i:GeForce )?"
     rf"(?:(?:(?i:RTX|GTX|(?<=GeForce )GT|(?<=NVIDIA )GT)|GT|RT)[ -]?(?i:PRO )?[A-Za-z]?\d{{3,4}}{_TRIM}"
-    r"|(?<=[Gg][Ee][Ff][Oo][Rr][Cc][Ee] )(?:(?:MX)?\d{3}[AM]?X?|10[1-8]0)\b"
+    r"|(?<=[Gg][Ee][Ff][Oo][Rr][Cc][Ee] )(?:(?:MX)?\d{3}[AM]?X?|10[1-8]0)\b(?!\.\d)"
     rf"|{_NUMBER} ?(?i:Ti(?: SUPER)?|SUPER|RTX|GTX|Laptop|(?<=5090)D|(?<=4090)D)\b"
     r"|(?i:TITAN (?:X|V|RTX|Xp|Black|Z)\b(?: \(Pascal\))?|Tesla [KMPVTC]\d{1,4}\w?"
     r"|Quadro (?:RTX )?[A-Z]{0,3}\d{3,4}[A-Z]?)"
@@ -150,7 +151,8 @@ NAME = re.compile(
     rf"(?:(?<![\w.])(?P<count>\d{{1,2}}) ?[x\u00d7*] ?|\b(?P<word>{'|'.join(WORDS)}) "
     rf"|(?<![\w.])(?P<plain>\d{{1,2}}) |(?<![\w./-]))"
     rf"(?P<name>{_NVIDIA}|{_AMD}|{_INTEL})(?P<several>s\b)?(?:(?P<of> GPUs\b)|(?: ?[x\u00d7*] ?"
-    rf"(?P<after>\d{{1,2}})\b(?!\.\d))?)"
+    rf"(?P<after>\d{{1,2}})\b(?!\.\d))?)",
+    re.ASCII,  # a word of another script may follow
 )
 LABELLED = re.compile(
     rf"\b(?:GPUs?|[Cc]ard|GPU name|[Gg]raphics)[ :=]+(?P<name>{_NUMBER}(?: ?(?:ti|Ti|super|SUPER))?|A2|L4|L2)\b"

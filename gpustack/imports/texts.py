@@ -89,7 +89,8 @@ class Text:
         if not self.ours and all(one.message.strength is Strength.STATED for one in found):
             found = ()  # these are words about something else
         from_messages.read(found, into, matrix)
-        self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
+        printed = (one for one in found if one.whole and one.message.strength is not Strength.STATED)
+        self.told = [one.message.line for one in printed if not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
 
     def listen(self, into: Gathered, matrix: Matrix) -> None:

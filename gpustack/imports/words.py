@@ -49,7 +49,7 @@ LINK = (
 CLAIM = re.compile(
     rf"(?<![\w./+\[-])(?:{'|'.join(f'(?P<n{index}>{words})' for index, (words, _) in enumerate(NAMED))})(?={LINK}\d"
     rf"|==)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,  # a word may follow one of another script
 )
 VALUE = re.compile(
     rf"(?:{LINK}|==)v?(?P<version>\d+(?:\.\d+){{0,3}}(?-i:[.+-]?(?:post|dev|rc|a|b|cu|rocm)[\w.+]*|\+\w+)?)(?![\w.]*[xX]\b)",

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from gpustack.diagnose import rule
-from gpustack.diagnose.candidates import candidates, features, likely, possible
+from gpustack.diagnose.candidates import candidates, features, likely
 from gpustack.diagnose.engine import judge
+from gpustack.diagnose.fitting import possible
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.imports import load_texts
 from gpustack.matrix.subjects.candidates import NO_CAUSES, index, tokens

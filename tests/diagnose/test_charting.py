@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose.stack_map import NOT_ASKED, NOT_TOLD, chart
+from gpustack.diagnose.engine import NOT_ASKED, NOT_TOLD, chart
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.terms import systems
 from gpustack.model.facts import Component, Facts, Host, Layer, Status

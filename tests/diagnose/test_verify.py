@@ -61,10 +61,10 @@ STANDS: tuple[tuple[str, str, str, str], ...] = (
     (r"id -nG", "id", "echo users", "echo users render video"),
     (r"df -h /dev/shm", "df", "echo 'shm 64M'", "echo 'shm 8.0G'"),
     (r"ldd --version", "ldd", "echo 'ldd 2.28'", "echo 'ldd 2.39'"),
-    (r"\S*g\+\+-\d+ --version", "", "exit 127", "echo 'g++ 13'"),
+    (r"\S*g\+\+(-\d+)? --version", "", "exit 127", "echo 'g++ 13'"),
     (r"ls /\S+( /\S+)?", "ls", "exit 2", "echo kfd"),
     (r"cat /\S+", "cat", "echo N", "echo Y"),
-    (r"strings \S+ \| grep \S+", "strings", "echo GLIBCXX_3.4.28", "echo GLIBCXX_3.4.29 GLIBCXX_3.4.32"),
+    (r"strings \S+ \| grep \S+", "strings", "echo GLIBCXX_3.4.28", "echo GLIBCXX_3.4.29 GLIBCXX_3.4.30 GLIBCXX_3.4.32"),
     (r"python -m (pip check|bitsandbytes|xformers\.info)", "python", "echo 'has requirement'; exit 1", "echo fine"),
     (r"python --version", "python", "echo 'Python 3.14.0'", "echo 'Python 3.12.1'"),
 )

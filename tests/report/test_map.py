@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from gpustack.diagnose.stack_map import chart
+from gpustack.diagnose.engine import chart
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
 from gpustack.model.matrix_answer import StackMap

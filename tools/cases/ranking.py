@@ -61,6 +61,7 @@ WORDINGS = Path(__file__).with_name("wordings")  # how people and programs may p
 LEAST_OFTEN, PAIRS = 2, 3  # texts that contain a word, or a pair of neighbours
 RIDGE = 1.0  # how much a weight costs
 LEAST = 0.03  # weights nearer to 0 are left out
+COARSE = 4  # steps to which weights are rounded: finer ones rank no better, and pack worse
 RECOGNISED, NEIGHBOURS = 1.5, 0.5  # what a message, and a pair of words, tells relative to a word as rare
 # The weight of the text of a finding or of a message row, and of a wording, relative to a machine.
 OF_FINDINGS, OF_MESSAGES, OF_WORDINGS = 1.0, 1.0, 0.2
@@ -219,7 +220,7 @@ def _weights(words: sparse.csr_array, documents: Sequence[Document], causes: Seq
 
 def _line(tells: float, weights: Numbers) -> str:
     kept = np.flatnonzero(abs(weights) >= LEAST)
-    steps = np.clip(np.rint(weights[kept] * STEPS) + ZERO, 0, DIGITS**2 - 1)
+    steps = np.clip(np.rint(weights[kept] * STEPS / COARSE) * COARSE + ZERO, 0, DIGITS**2 - 1)
     return _digits(tells * SCALE) + "".join(
         f"{_digits(at)}{_digits(step)}" for at, step in zip(kept.tolist(), steps.tolist(), strict=True)
     )

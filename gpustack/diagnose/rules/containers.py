@@ -120,8 +120,7 @@ def _flag_fix(facts: Facts) -> Fix:
     )
 
 
-BLAMED = "reload-blamed-said"
-UNKNOWN, LOST, RELOAD = "nvml-unknown", "container-lost-said", "daemon-reload"
+BLAMED, UNKNOWN, LOST, RELOAD = "reload-blamed-said", "nvml-unknown", "container-lost-said", "daemon-reload"
 WITH = ("node-not-permitted", "restart-helps-said", *NOT_WORKING)
 
 
@@ -181,8 +180,7 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
     )
 
 
-RUNS = sh("docker run --rm --gpus all ubuntu nvidia-smi")
-NO_LIBRARY = "toolkit-needs-nvml"
+RUNS, NO_LIBRARY = sh("docker run --rm --gpus all ubuntu nvidia-smi"), "toolkit-needs-nvml"
 OF_DRIVER = ("libdxcore", "libnvidia", "libcuda.so", "libnvoptix")
 SNAP_FAILS = (
     *(NO_LIBRARY, *TOOLKIT, "toolkit-driver-not-loaded", "no-device", "cuda-available-false"),
@@ -366,8 +364,10 @@ def _of_jetson(facts: Facts) -> Iterator[Finding]:
 
 def _refused(facts: Facts, matrix: Matrix) -> bool:
     """Return whether an image is said to ask for a newer CUDA than the driver has, and its container not to start."""
-    cuda, highest = CudaVersion.parse(value(facts, TOLD, "needs")), naming.cuda_of_driver(facts, matrix)
-    return bool(cuda and highest and cuda > highest and heard(facts, REQUIRES_FAILS))
+    told_, image = (CudaVersion.parse(value(facts, *one)) for one in ((TOLD, "needs"), ("toolkit-named", "image")))
+    highest = naming.cuda_of_driver(facts, matrix)
+    newer = highest and image and image.major > highest.major and heard(facts, "docker-run")
+    return bool(newer or (told_ and highest and told_ > highest and heard(facts, REQUIRES_FAILS)))
 
 
 def _cuda(facts: Facts) -> str | None:

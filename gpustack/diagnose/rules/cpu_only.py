@@ -42,8 +42,6 @@ JAX_ELSE = (
     *("jax-plugin-version", "jax-pjrt-version", "jax-plugin-interface", "jaxlib-version", "jaxlib-too-old"),
     *("no-device", "init-error", "cuda-fails-said", "insufficient-driver", "cuda-unknown-error", "visible-devices"),
 )
-
-
 # What a program says of a framework that is a build without GPU code.
 SAID = {
     "jax": ("jax-cpu-only", "jax-falls-back", "jax-cpu-listed"),
@@ -77,7 +75,8 @@ def _jax(facts: Facts) -> bool:
     plain = heard(facts, "jax-falls-back") and not heard(facts, *JAX_ELSE)
     known = alone or plain or version(facts, "jax") is not None or installed(facts, "jaxlib") is not None
     fell = (heard(facts, "jax-falls-back") or alone) and (nvidia_here(facts) or heard(facts, "tf-gpu-listed")) and known
-    return fell and not table(told(facts, "jax"), "plugins")
+    asked = any(build.component == "jax" and build.cuda for build in builds(facts))  # jax[cuda13]
+    return fell and not table(told(facts, "jax"), "plugins") and not asked
 
 
 def _onnxruntime(facts: Facts) -> bool:
@@ -198,7 +197,7 @@ def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return a PyTorch for CUDA, which alone looks for NVIDIA's driver, beside a GPU of another maker."""
     maker = next((one for one in ("intel", "amd") if copies(facts, f"{one}-gpu")), None)
     build = torch(facts)
-    lacks = heard(facts, "no-driver-found") or (build and heard(facts, "insufficient-driver"))
+    lacks = heard(facts, "no-driver-found", "torch-tag") or (build and heard(facts, "insufficient-driver"))
     if not lacks or maker is None or nvidia_here(facts) or copies(facts, "gpu"):
         return
     if build and build.accelerator not in {"cuda", None}:
@@ -207,7 +206,7 @@ def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     name = text(copies(facts, f"{maker}-gpu")[0].facts, "name") or f"the {KNOWN_MAKERS[maker]} GPU"
     yield _without(
         f"PyTorch {release}".strip(),
-        (*grounds(facts, "no-driver-found", "insufficient-driver", "pip-torch-command", most=2), *because_torch(facts)),
+        (*grounds(facts, *OF_CUDA, most=2), *because_torch(facts)),
         fixes.any_torch(build, facts, matrix, "rocm" if maker == "amd" else "xpu"),
         kind="CUDA",
         gpu=f"the {name}",
@@ -261,6 +260,7 @@ def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 COMPLAINTS = ("torch-not-compiled-cuda", "torch-cpu-only", "xformers-built-for", "cuda-available-false")
 FAILS, TOOLKIT = "cuda-fails-said", "cuda-toolkit"
+OF_CUDA = ("no-driver-found", "torch-tag", "insufficient-driver", "pip-torch-command")
 BUILD_KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
 
 

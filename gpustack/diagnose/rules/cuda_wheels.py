@@ -31,7 +31,7 @@ from gpustack.diagnose.machine.frameworks import (
     torch_cuda,
     torch_version,
 )
-from gpustack.diagnose.machine.inventory import from_text, nvidia_here, on_windows
+from gpustack.diagnose.machine.inventory import nvidia_here, on_windows
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
 from gpustack.diagnose.machine.packages import missing
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
@@ -296,7 +296,7 @@ def bnb_binary_missing_for_cuda(facts: Facts, matrix: Matrix) -> Iterator[Findin
     lacking = known or foreign or _between(facts, matrix, own)
     if heard(facts, MISSING):
         yield _bnb_finding(facts, matrix, Severity.ERROR, Confidence.CERTAIN)
-    elif (heard(facts, *WEAK) and lacking) or (known and not from_text(facts)):
+    elif (heard(facts, *WEAK) and lacking) or known:
         yield _bnb_finding(facts, matrix, Severity.ERROR, Confidence.LIKELY)
     elif heard(facts, *WEAK) and nvidia_here(facts):
         yield _bnb_finding(facts, matrix, Severity.WARNING, Confidence.POSSIBLE)

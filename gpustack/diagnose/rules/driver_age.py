@@ -153,6 +153,8 @@ def driver_too_old_for_cuda_build(facts: Facts, matrix: Matrix) -> Iterator[Find
         yield replace(found, confidence=Confidence.LIKELY if guessed and not complained(facts) else Confidence.CERTAIN)
     if not too_new and (complained(facts) or _paddle(facts, matrix)):
         yield _complaint(facts, matrix)
+    elif from_text(facts) and not any(build.cuda for build in builds(facts)):
+        yield from _packages(facts, matrix)
     if nvidia_here(facts):
         yield from _toolkit(facts, matrix)
 
@@ -163,6 +165,18 @@ def _fits(facts: Facts, matrix: Matrix) -> Iterator[tuple[Build, Fit]]:
         works = build.ran_on_gpu or (from_text(facts) and flag(build.copy.facts, "available"))
         if build.cuda and not works and not (from_text(facts) and heard(facts, "cuda-available-true")):
             yield build, driver_fit(build.cuda, facts, matrix)
+
+
+def _packages(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return a package that is for a CUDA which the driver does not run, by its name: cupy-cuda13x."""
+    named = ((name, NAMED_CUDA.search(name)) for name in table(told(facts, "packages"), "distributions"))
+    fits = ((name, driver_fit(CudaVersion(int(found[1])), facts, matrix)) for name, found in named if found)
+    for name, fit in fits:
+        if fit.kept is Kept.BROKEN:
+            found = _finding(f" for {name}", fit, None, facts, matrix)
+            why = because(facts, "packages", "distributions", name)
+            yield replace(found, confidence=Confidence.LIKELY, because=(why, *naming.of_driver(facts)))
+            return
 
 
 def _complaint(facts: Facts, matrix: Matrix) -> Finding:

@@ -208,8 +208,8 @@ def out(facts: Facts) -> bool:
     """
     looked = status(facts, "nvidia.ko") in {Status.PRESENT, Status.ABSENT, Status.NOT_APPLICABLE}
     module = told(facts, "nvidia.ko")
-    if from_text(facts) and items(module, "nodes") and flag(module, "loaded") is None:
-        return False  # only its device nodes were listed
+    if from_text(facts) and flag(module, "loaded") is None and (items(module, "nodes") or "flavour_on_disk" in module):
+        return False  # only its device nodes were listed, or its file was asked
     bound = any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
     loaded = flag(module, "loaded") or loaded_release(facts) is not None
     return looked and not (bound or loaded or driver_works(facts) or facts.host.wsl or embedded(facts))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 ABSENT, BUILDING = "python-module-absent", ("package-build", "package-build-hint", "isolation-off-helps-said")
+INSTALLING = {"pip", "install", "installing", "uv", "requirements.txt"}
 HERE, INSTALLS, BUILDS = "torch-here-said", "package-install-said", "package-build-said"
 # What follows "pip install" and is no other package than PyTorch.
 NOT_OTHERS = {
@@ -46,6 +47,7 @@ def _isolated(facts: Facts) -> bool:
     missed = any(one.values.get("module") == "torch" for one in said(facts, ABSENT))
     named = (re.split(r"[=<>~!\[;,:'`\"]", name)[0] for one in said(facts, INSTALLS) for name in one.values.values())
     others = {name.lower().replace("_", "-") for name in named} - NOT_OTHERS
+    others |= FROM_SOURCE & {word.replace("_", "-") for word in facts.words if INSTALLING & {*facts.words}}
     here = heard(facts, HERE) or version(facts, "pytorch") is not None
     return missed and (heard(facts, *BUILDING, BUILDS) or bool(FROM_SOURCE & others) or bool(here and others))
 

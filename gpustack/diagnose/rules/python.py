@@ -293,7 +293,14 @@ def _holding(needs: str | None) -> tuple[str, ...]:
 LIBSTDCXX_SAYS = "glibcxx-too-old"
 
 
-@rule("libstdcxx-too-old", Layer.ENVIRONMENT, "libstdcxx", in_one_python=True, from_messages=True)
+@rule(
+    "libstdcxx-too-old",
+    Layer.ENVIRONMENT,
+    "libstdcxx",
+    in_one_python=True,
+    from_messages=True,
+    explained_by=("glibc-too-old",),  # an old system, of which the C++ library is a part
+)
 def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The C++ library (libstdc++) that was found first is older than a program needs.
 

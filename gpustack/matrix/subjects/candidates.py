@@ -31,6 +31,7 @@ LIBRARIES = (
     *("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia", "dcgm_"),
     *("flash_attn", "exllama", "amdvlk"),
 )
+WITHIN = ("cuda", "nvidia", "rocm", "opencl", "vulkan")  # pycuda, getcudaenableddevicecount
 CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla", "quadro", "jetson")
 # The score of a cause with which words tell of the stack though they name no part of it; it has to be that of no cause,
 # too, which texts about other software have taught (docs/decisions/0030).
@@ -58,9 +59,10 @@ SHARED = frozenset(
 )
 # A card, by its number alone, or one for computing.
 MODEL = re.compile(
-    r"[1-5]0[5-9]0|16[56]0|[5-7][5-9]00|90[67]0|(?:v|a|h|b|gh|gb)[1-3]00|l[24]0s?|mi[23]\d{2}x?|[pk][48]0"
+    r"(?:[1-5]0[5-9]0|16[56]0|[5-7][5-9]00|90[67]0|(?:v|a|h|b|gh|gb)[1-3]00|l[24]0|mi[23]\d{2}x?|[pk][48]0)s?"
 )
 NOT_A_MODEL = "1080"  # the height of a picture
+DRIVER = re.compile(r"\bdrivers? (?:version )?[3-6]\d{2}(?:\.\d{2,3}){0,2}\b")  # a release of NVIDIA's
 SHORTEST = 3  # letters in a part of a word
 # How much likelier a cause is whose machines are recorded more often than those of most causes (docs/decisions/0012).
 USUAL, OFTEN = 20, 0.25
@@ -113,10 +115,10 @@ class Index:
 
     def tells(self, text: str) -> bool:
         """Return whether a text is about the stack: it names a part of it, or its words point to a cause."""
-        known = self.words(text)
-        if any(map(self.names_it, known)) or ABROAD.search(text.lower()):
+        words = tokens(text)
+        if any(map(self.names_it, words)) or ABROAD.search(text.lower()) or DRIVER.search(text.lower()):
             return True
-        scores = dict(zip(self.causes, self._scores(self._held(known)), strict=False))
+        scores = dict(zip(self.causes, self._scores(self._held(words)), strict=False))
         nothing = scores.pop(NOTHING_WRONG, 0.0)
         scores.pop(DOUBT, 0.0)
         return max(scores.values(), default=0.0) >= max(TELLING, nothing)
@@ -124,7 +126,8 @@ class Index:
     def names_it(self, word: str) -> bool:
         """Return whether a word names a part of the stack, or a card."""
         model = MODEL.fullmatch(word) and word != NOT_A_MODEL
-        return bool(model) or word in self.names or word in OWN or word.startswith(LIBRARIES + CARDS)
+        part = any(one in word for one in WITHIN) or word.endswith("miner")
+        return bool(model) or part or word in self.names or word in OWN or word.startswith(LIBRARIES + CARDS)
 
     def _held(self, seen: Collection[str]) -> Mapping[str, tuple[float, tuple[tuple[int, float], ...]]]:
         return {one: _numbers(self.features[one]) for one in sorted(seen) if one in self.features}

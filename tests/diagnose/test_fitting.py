@@ -1,0 +1,89 @@
+"""Facts of one text that stand apart and do not fit together, without any message: what is wrong comes first."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.diagnose.engine import judge
+from gpustack.imports import load_texts
+from gpustack.model.report import Health, Report
+from tests.schema import MATRIX
+
+APART = {
+    "cupy-cuda13x 13.6.0, A10, driver 570.133.20": "driver-too-old-for-cuda-build",
+    "win10, geforce 472.12, gtx 1660 super. installed torch-2.3.1+cu121-cp311-cp311-win_amd64.whl, cpu only": (
+        "driver-too-old-for-cuda-build"
+    ),
+    "pip install 'jax[cuda13]'\n| NVIDIA-SMI 575.57.08   Driver Version: 575.57.08   CUDA Version: 12.9 |\n"
+    "jax.devices() [CpuDevice(id=0)]": "driver-too-old-for-cuda-build",
+    "FROM nvidia/cuda:12.6.3-runtime-ubuntu22.04\nDriver Version: 515.65.01   CUDA Version: 11.7, RTX 3090\n"
+    "docker run --gpus all exits at once": "container-requires-newer-driver",
+    "V100에 torch 2.9.1+cu130 설치, 드라이버 580.82, 커널 실행이 안 됨": "arch-not-in-build",
+    "nvidia-legacy-390xx-driver 390.157 + TU116 [GeForce GTX 1660]": "driver-too-old-for-gpu",
+    "GTX1080、ドライバ590.48.01に更新したらnvidia-smiに何も出ない": "legacy-gpu-needs-older-branch",
+    "modinfo nvidia | grep license\nlicense: Dual MIT/GPL\nnvidia 565.77, GM206 [GeForce GTX 960]": (
+        "open-module-unsupported-gpu"
+    ),
+    "python3.8 -m pip install torch==2.6.0": "python-version-no-wheel",
+    "CUDA 11.5 (apt nvidia-cuda-toolkit), gcc (Ubuntu 12.3.0) 12.3.0, make fails in cuda kernels": (
+        "host-compiler-too-new"
+    ),
+    "cmake -DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=61\n/usr/local/cuda-13.0/bin/nvcc": "arch-dropped-by-toolkit",
+    "nvcc 11.4 with -gencode arch=compute_120,code=sm_120 does not build": "toolkit-too-old-for-arch",
+    "torch==2.1.2+cu118, CUDA_HOME=/usr/local/cuda-12.4, pip install --no-build-isolation mamba-ssm from source": (
+        "nvcc-torch-mismatch"
+    ),
+    "pip list: torch 2.3.1+cu121, torchvision 0.18.1+cpu, 4090": "torch-torchvision-mismatch",
+    "pip install flash_attn-2.7.4.post1+cu12torch2.5cxx11abiFALSE-cp311-cp311-linux_x86_64.whl\ntorch 2.6.0+cu124": (
+        "extension-abi-mismatch"
+    ),
+    "cupy-cuda11x 12.3.0; ls /usr/local: cuda-12.4; A4000 550.54.14": "cuda-major-mixed",
+    "tensorflow 2.18.0 and torch 2.5.1 in one env, nvidia-cudnn-cu12 9.1.0.70, TF conv fails": "cudnn-too-old",
+    "I have cuda-10 installed on my system, libcudart.so.9.2 missing": "cuda-major-mixed",
+    "我用的是cuda10.0,一运行就说找不到 libcudart.so.9.0": "cuda-major-mixed",
+    "torch in the image is +cu130\n/dev/dri/renderD129 driver=xe\nIntel Arc": "cpu-only-build",
+    "pip install -r requirements.txt\nModuleNotFoundError: No module named 'torch'\nit breaks at flash_attn": (
+        "build-isolation-hides-torch"
+    ),
+    "GLIBC_2.38 not found\nGLIBCXX_3.4.32 not found": "glibc-too-old",
+    "WSL: Unable to load /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.535.104.05: nvml vram init failure: 9": (
+        "wsl-linux-driver-installed"
+    ),
+}
+
+
+def _judged(text: str) -> Report:
+    return judge(load_texts({"a paste": text.encode()}, MATRIX), MATRIX)
+
+
+@pytest.mark.parametrize("text", APART)
+def test_what_does_not_fit_comes_first(text: str) -> None:
+    report = _judged(text)
+    named = dict.fromkeys((*report.verdict.root_causes, *(one.id for one in report.candidates)))
+    assert next(iter(named), None) == APART[text], list(named)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch 2.5.1+cu124, driver 535.183.01 (CUDA 12.2), RTX 3090, is_available True, training runs",
+        "RX 6600 (gfx1032) with HSA_OVERRIDE_GFX_VERSION=10.3.0, torch rocm6.1, SDXL runs",
+    ],
+)
+def test_what_fits_and_is_said_to_run_is_healthy(text: str) -> None:
+    assert _judged(text).verdict.status is Health.HEALTHY
+
+
+def test_what_is_said_to_run_is_not_healthy_where_versions_do_not_fit() -> None:
+    report = _judged("torch 2.3.1+cu121 with torchvision 0.18.1+cpu on a RTX 4090, training runs")
+    assert report.verdict.status is not Health.HEALTHY
+
+
+def test_the_file_of_a_module_does_not_tell_that_it_is_not_loaded() -> None:
+    report = _judged("modinfo nvidia | grep license\nlicense: NVIDIA\nRTX 3060, driver 550.54.14")
+    assert "nvidia-module-not-loaded" not in report.verdict.root_causes
+
+
+def test_a_reason_is_shown_for_what_does_not_fit() -> None:
+    first = _judged("cmake -DCMAKE_CUDA_ARCHITECTURES=61\n/usr/local/cuda-13.0/bin/nvcc").candidates[0]
+    assert first.because[0].value == "cmake -DCMAKE_CUDA_ARCHITECTURES=61"
