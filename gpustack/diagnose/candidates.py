@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 # What a list of those that are left does not answer: that another GPU is gone, or a part of one.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering", "gpu-sensor-error", "nvlink-inactive"})
 # What says that something beside a GPU at work is wrong.
-WRONG = (*ILL, "works-as-root", "gpus-fail-together", "gpu-unused-said", "gpu-complaint", "cpu-used")
+WRONG = (
+    *ILL,
+    "works-as-root",
+    "device-count-zero",
+    "gpus-fail-together",
+    "gpu-unused-said",
+    "gpu-complaint",
+    "cpu-used",
+)
 SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-listed")
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
 # Words beside a list of GPUs of something that does not work with them.
@@ -72,7 +80,7 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     nothing that is known of faults is in a text, recorded machines tell whether it shows a GPU at work.
     """
     gone = (one.kind for one in patterns(matrix) if one.finding in GONE)
-    if status is Health.HEALTHY and heard(facts, "gpu-wrong-said", *gone):
+    if status is Health.HEALTHY and heard(facts, "gpu-wrong-said", "fabric-manager-failed", "device-count-zero", *gone):
         return Health.UNKNOWN
     if facts.taken or status not in {Health.HEALTHY, Health.UNKNOWN}:
         return status
@@ -117,6 +125,8 @@ class _Text:
     @property
     def answers(self) -> bool:
         """Whether the driver's or a program's answer is to be believed: nobody complains, or it is likely sound."""
+        if self.apart and not self.result:
+            return False
         talked = self.spoken > 1 if self.result else self.spoken or self.ails
         if not (self.complains or talked):
             return True

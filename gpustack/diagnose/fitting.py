@@ -8,18 +8,24 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine import amd
 from gpustack.diagnose.machine.events import because_said, heard, said
 from gpustack.diagnose.machine.frameworks import because_package, because_torch, distributions, installed, torch
-from gpustack.diagnose.machine.inventory import driver_works
-from gpustack.diagnose.machine.naming import architecture, branch_of, is_open, release
+from gpustack.diagnose.machine.inventory import builds, capabilities, driver_works, gpus, on_bus
+from gpustack.diagnose.machine.linking import soname_library
+from gpustack.diagnose.machine.naming import architecture, branch_of, cuda_of_driver, is_open, release
 from gpustack.diagnose.machine.packages import pythons_of
 from gpustack.diagnose.machine.toolchain import used
-from gpustack.diagnose.machine.values import because, copies, text, told, version
+from gpustack.diagnose.machine.values import because, because_of, copies, text, told, version
+from gpustack.diagnose.requirements.fits import driver_fit
+from gpustack.diagnose.requirements.versions import IN_WORDS
+from gpustack.diagnose.rules.driver_age import CONSUMER
 from gpustack.diagnose.rules.toolkit import COMPILED
-from gpustack.matrix.subjects import frameworks, toolkits, training
+from gpustack.matrix.subjects import frameworks, serving, toolkits, training
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
 from gpustack.model.facts import Status
-from gpustack.model.versions import CodeArch
+from gpustack.model.report import Kept
+from gpustack.model.versions import CodeArch, CudaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,10 +36,15 @@ if TYPE_CHECKING:
 
 TOLD = {"gcc": "version", "python": "version", "nvidia-driver": "version", "nvidia.ko": "flavour_on_disk"}
 # In the name of a wheel: flash_attn-2.7.4+cu12torch2.5cxx11abiFALSE.
-FOR_TORCH = re.compile(r"torch(?P<torch>[12]\.\d{1,2})(?!\d)")
+FOR_TORCH = re.compile(r"torch(?P<torch>[12]\.\d{1,2})(?!\d)|\+pt(?P<major>[12])(?P<minor>\d{1,2})(?!\d)")
+# The C++ ABI that a wheel is for. PyTorch's own wheels have the old one before 2.6, which came with either, and the new
+# one since (release notes of 2.6 and 2.7).
+ABI, EITHER = re.compile(r"cxx11abi(TRUE|FALSE)"), (2, 6)
 FOR_CUDA = re.compile(r"cupy-cuda(?P<major>\d\d)x")
-TAG = re.compile(r"\+(?P<kind>cpu|cu|rocm|xpu)")
+TAG = re.compile(r"\+(?:cpu|cu\d+|rocm\d|xpu)")
 INSTALLS = ("package-install-said", "package-build-said", "setup-failed")
+ORT = ("onnxruntime-gpu", "onnxruntime")
+DISCRETE = re.compile(r"Arc|Instinct|Radeon (?:RX|Pro|VII)|Data Center GPU|Navi|Vega (?:10|20)|Aldebaran|Ellesmere")
 ARCH = "arch-asked"  # a target that someone compiles for
 # What a cause needs of the machine, by how its id begins: no other can have it.
 VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"} | {
@@ -63,6 +74,7 @@ NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first
 KEY_REJECTED = "secure-boot-key-rejected"
 NO_DRIVER, SMI_WORKS = "nvidia-driver-missing", ("wsl-smi-works", "host-smi-works")
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
+NOT_IN_WSL = ("amdgpu-", "nvidia-module-", "module-built-", "nouveau-", "nova-")  # whose kernel has no such module
 OF_LINUX = (
     *("dkms-", "amdgpu-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
     *("libcuda-so-", "container-cgroup-", "nvidia-module-", "module-built-", "forward-compat-", "compat-libs-"),
@@ -74,7 +86,7 @@ GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "inte
 def joined(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     """Yield each likely cause with what speaks for it."""
     if not facts.taken:
-        for join in (_compiler, _targets, _nvcc, _tags, _wheels, _modules, _branches, _python, _binaries, _cudnn):
+        for join in JOINS:
             yield from join(facts, matrix)
 
 
@@ -102,18 +114,18 @@ def _targets(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
 
 def _nvcc(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
     mine, toolkit = torch(facts), used(facts)
-    builds = heard(facts, *INSTALLS) and any(
-        COMPILED.search(" ".join(one.values.values())) for one in said(facts, *INSTALLS)
-    )
-    if builds and mine and mine.cuda and toolkit and toolkit.sure and toolkit.cuda.major != mine.cuda.major:
+    compiled = any(COMPILED.search(one.line) for one in said(facts, *INSTALLS))
+    if compiled and mine and mine.cuda and toolkit and toolkit.sure and toolkit.cuda.major != mine.cuda.major:
         yield "nvcc-torch-mismatch", toolkit.because
 
 
 def _tags(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    mine = torch(facts)
     own = TAG.search(installed(facts, "torch") or "")
+    tag = own[0] if own else f"+cu{mine.cuda.major}{mine.cuda.minor}" if mine and mine.cuda else ""
     for name in ("torchvision", "torchaudio"):
         other = TAG.search(installed(facts, name) or "")
-        if own and other and own["kind"] != other["kind"]:
+        if tag and other and other[0] != tag:
             yield from (("torch-torchvision-mismatch", one) for one in because_package(facts, name))
 
 
@@ -121,7 +133,12 @@ def _wheels(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
     here, toolkit = version(facts, "pytorch"), used(facts)
     for name, held in distributions(facts).items():
         wanted, cuda = FOR_TORCH.search(str(held)), FOR_CUDA.fullmatch(name)
-        if wanted and here and is_version(here) and minor(here) != wanted["torch"]:
+        torch_ = wanted and (wanted["torch"] or f"{wanted['major']}.{wanted['minor']}")
+        if torch_ and here and is_version(here) and minor(here) != torch_:
+            yield from (("extension-abi-mismatch", one) for one in because_package(facts, name))
+        abi = ABI.search(str(held))
+        release = numbers(here)[:2]
+        if abi and release and release != EITHER and (abi[1] == "TRUE") is (release < EITHER):
             yield from (("extension-abi-mismatch", one) for one in because_package(facts, name))
         if cuda and toolkit and toolkit.cuda.major != int(cuda["major"]):
             yield from (("cuda-major-mixed", one) for one in because_package(facts, name))
@@ -131,6 +148,7 @@ def _modules(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     arch, module = architecture(facts, matrix), told(facts, "nvidia.ko")
     flavour = matrix.flavour(arch) if arch else None
     kinds = {text(module, "flavour"), text(module, "flavour_on_disk")}
+    kinds |= {"proprietary"} if heard(facts, "closed-module-named") else set()
     if flavour and flavour.open == "impossible" and (is_open(facts) or "open" in kinds):
         yield "open-module-unsupported-gpu", _known(facts, "nvidia.ko")
     if flavour and flavour.closed == "impossible" and "proprietary" in kinds:
@@ -161,6 +179,12 @@ def _binaries(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
         yield from (("bnb-binary-missing-for-cuda", one) for one in because_torch(facts))
 
 
+def _foreign(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    lacks = (one for one in said(facts, "missing-library") if soname_library(one.values.get("soname", "")))
+    if amd.foreign(facts):
+        yield from (("cpu-only-build", because_said(one)) for one in lacks)
+
+
 def _cudnn(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     made = frameworks.tensorflow_of(matrix, version(facts, "tensorflow") or "0")
     for name, held in distributions(facts).items() if made else ():
@@ -178,7 +202,7 @@ def possible(cause: str, facts: Facts) -> bool:
     never = cause == NOT_ON_WINDOWS and (early or contained)
     unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
     elsewhere = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
-    elsewhere = elsewhere or (facts.host.wsl and cause.startswith("amdgpu-"))  # whose kernel has none
+    elsewhere = elsewhere or (facts.host.wsl and cause.startswith(NOT_IN_WSL))
     ways = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
     makers = {GPUS[one.id] for one in facts.components if one.id in GPUS and one.status is Status.PRESENT}
     named = not makers.isdisjoint(ways) if makers else any(_named(OWN_WORDS[one], facts) for one in ways)
@@ -193,3 +217,78 @@ def _named(words: re.Pattern[str], facts: Facts) -> bool:
     lines = [f"{one.kind} {one.line.lower()}" for one in facts.messages]
     told = (*facts.words, *lines, *(one.id for one in facts.components))
     return not told or any(map(words.search, told))
+
+
+def _beyond_driver(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield what needs a newer driver: an image, which a GeForce's driver has to reach in full, and TensorFlow."""
+    highest = cuda_of_driver(facts, matrix)
+    held = version(facts, "tensorflow") or installed(facts, "tensorflow", "tensorflow-gpu")
+    tensorflow = frameworks.tensorflow_of(matrix, held or "0")
+    for message in said(facts, "toolkit-named") if highest else ():
+        image = CudaVersion.parse(message.values.get("image"))
+        if image and highest and image > highest and heard(facts, "docker-run", "container-told"):
+            yield "container-requires-newer-driver", because_said(message)
+    if tensorflow and driver_fit(tensorflow.cuda, facts, matrix).kept is Kept.BROKEN:
+        yield "driver-too-old-for-cuda-build", because(facts, "tensorflow", "version")
+
+
+def _other_maker(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that a framework is for CUDA, as those of the package index are, where only AMD or Intel has a GPU."""
+    bus = [copy for copy in on_bus(facts, "amd", "intel") if DISCRETE.search(text(copy.facts, "name") or "")]
+    others = bus or copies(facts, "amd-gpu") or copies(facts, "intel-gpu")
+    nvidia = on_bus(facts, "nvidia") or any(copies(facts, one) for one in ("gpu", "nvidia-driver", "nvml"))
+    for name in ("pytorch", "tensorflow") if others and not nvidia else ():
+        for copy in copies(facts, name):
+            if copy.version and text(copy.facts, "accelerator") in {"cuda", None} and "rocm" not in copy.version:
+                yield "cpu-only-build", because_of(facts, name, copy, "version")
+
+
+def _generations(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that a build has no code for the GPU: by its targets, or as its CUDA is older than the GPU."""
+    name, vllm = architecture(facts, matrix), version(facts, "vllm")
+    generation = (name or "").partition(" ")[0]
+    family = ((cc, one) for cc, one in matrix.architectures.items() if not one.embedded)
+    known = [(cc, one) for cc, one in family if one.name.partition(" ")[0] == generation]
+    here = [(cc, one) for cc, one in known if cc in capabilities(facts)] or known
+    for build in builds(facts) if here else ():
+        sees = any(arch.runs_on(cc) for arch in build.archs for cc, _ in here)
+        older = build.cuda and all(one.first_toolkit and build.cuda < one.first_toolkit for _, one in here)
+        if build.component == "pytorch" and ((build.archs and not sees) or (older and not build.archs)):
+            yield "arch-not-in-build", because_of(facts, "pytorch", build.copy, "version")
+    floor = serving.vllm_floor(matrix, vllm) if vllm else None
+    if floor and here and all(cc < floor.capability for cc, _ in here):
+        yield "arch-not-in-build", because(facts, "vllm", "version")
+
+
+def _visible(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that a list of visible GPUs begins with one that is not there."""
+    many = len(gpus(facts))
+    for one in said(facts, "visible-devices") if many else ():
+        first = one.values.get("devices", "").partition(",")[0].strip()
+        listed = facts.find("gpu")
+        if first.isdecimal() and int(first) >= many and listed and not listed.source.endswith(IN_WORDS):
+            yield "cuda-visible-devices-invalid", because_said(one)
+
+
+def _images(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that an image has no cuDNN, or another one, though ONNX Runtime needs it."""
+    runtime = frameworks.onnxruntime_of(matrix, version(facts, "onnxruntime") or installed(facts, *ORT) or "0")
+    if runtime is None:
+        return
+    for one in said(facts, "image-without-cudnn"):
+        yield "cudnn-missing", because_said(one)
+    for one in said(facts, "image-cudnn"):
+        if runtime.cudnn and one.values.get("major") != str(runtime.cudnn):
+            yield "ort-cudnn-major-mismatch", because_said(one)
+
+
+def _compat(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that compatibility libraries are used with a GPU for which they are not meant."""
+    if any(CONSUMER.search(gpu.name) for gpu in gpus(facts)):
+        yield from (("forward-compat-804", because_said(one)) for one in said(facts, "compat-folder"))
+
+
+JOINS = (
+    *(_compiler, _targets, _nvcc, _tags, _wheels, _modules, _branches, _python, _binaries, _cudnn, _foreign),
+    *(_beyond_driver, _other_maker, _generations, _visible, _images, _compat),
+)

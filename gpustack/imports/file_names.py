@@ -68,6 +68,7 @@ PYTHON = re.compile(
     r"(?:[/\\](?:lib/)?python(?P<dotted>3\.\d{1,2})[/\\](?:site|dist)-packages\b|[/\\]Python3(?P<short>\d{1,2})[/\\]"
     r"|\.cpython-3(?P<tag>\d{1,2})-|\.cp3(?P<windows>\d{1,2})-win"
     r"|\b(?:Using cached|Downloading) \S{1,200}-cp3(?P<wheel>\d{1,2})-cp3(?P=wheel)m?-"
+    r"|\bFROM python:(?P<image>3\.\d{1,2})\b"
     r"|\b(?:python(?P<command>3\.\d{1,2}) -m )?pip(?(command)|(?P<pip>3\.\d{1,2})) install\b)"
 )
 # The CUDA that someone installed PyTorch for, if nothing states the resulting build.
@@ -103,6 +104,8 @@ TAGGED = re.compile(
 OTHERS = re.compile(r"vllm|sglang|jax|flash|xformers|torch\w|torch[-_]\w|paddle|tensorflow|dgl|mmcv", re.IGNORECASE)
 # A driver library whose name contains its release.
 LIBRARY = re.compile(r"\blib(?:cuda|nvidia-(?:ml|nvvm|opencl))\.so\.(?P<release>\d{3}\.\d{2,3}(?:\.\d{2})?)\b")
+# A release of the driver by its form alone: "Tesla T4, 470.223.02".
+BARE = re.compile(r"(?:^|[,;])[ \t]{0,3}(?P<release>[3-6]\d\d\.\d{2,3}\.\d{2})[ \t]{0,3}(?=[,;]|$)", re.MULTILINE)
 FAILED = re.compile(r"No matching distribution|Could not find a version|PackagesNotFoundError|UnsatisfiableError")
 # What decides in conda which kind PyTorch is.
 KIND = re.compile(
@@ -148,6 +151,9 @@ def read(origin: str, text: str, into: Gathered) -> None:
         "nvidia-driver", "package_version"
     ):  # with several, nothing says which is in use
         into.tell("nvidia-driver", origin, package_version=releases.pop())
+    bare = {one["release"] for one in islice(BARE.finditer(text), MOST)}
+    if len(bare) == 1 and not into.knows("nvidia-driver") and not into.knows("nvidia.ko"):
+        into.tell("nvidia-driver", f"{origin} (in words)", version=bare.pop())
     jax = JAX.search(text)
     if jax and not FAILED.search(text):
         into.tell("jax", origin, build=f"cuda{jax['major']}")
@@ -249,7 +255,9 @@ def _wheels(origin: str, text: str, into: Gathered) -> None:
     into.tell("packages", origin)
     into.copies["packages"][HERE].facts["distributions"] = {**known, **fresh}
     if "torch" in fresh and not into.version("pytorch"):
-        build = devices.named(fresh["torch"])
+        # Windows' wheels of the package index have no tag, and are for the processor.
+        plain = into.host.get("os") == "Windows" and "+" not in fresh["torch"]
+        build = devices.named(f"{fresh['torch']}+cpu" if plain else fresh["torch"])
         into.tell(
             "pytorch", origin, version=fresh["torch"], build=build.tag, accelerator=build.accelerator, cuda=build.cuda
         )
@@ -257,5 +265,5 @@ def _wheels(origin: str, text: str, into: Gathered) -> None:
 
 def _pythons(text: str) -> Iterator[str]:
     for match in islice(PYTHON.finditer(text), MOST):
-        dotted = match["dotted"] or match["command"] or match["pip"]
+        dotted = match["dotted"] or match["command"] or match["pip"] or match["image"]
         yield dotted or f"3.{match['short'] or match['tag'] or match['windows'] or match['wheel']}"

@@ -178,6 +178,8 @@ def join(into: Gathered, matrix: Matrix) -> None:
     into.strength = Strength.MESSAGE
     for one in JOINS:
         one(into, matrix)
+    if "microsoft" in (into.version("linux-kernel") or "").lower():
+        into.machine(wsl="yes")
     into.strength = Strength.PRINTED
 
 

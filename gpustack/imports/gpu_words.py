@@ -49,7 +49,7 @@ NAMED = (
     (r"tensorflow-rocm", "tensorflow-rocm"),
     (r"tensorflow-gpu", "tensorflow-gpu"),
     (r"tensorflow-cpu", "tensorflow-cpu"),
-    (r"tensor ?flow|\btf", "tensorflow"),
+    (r"tensor ?flow(?:\[and-cuda\])?|\btf", "tensorflow"),
     (r"jax", "jax"),
     (r"jaxlib", "jaxlib"),
     (r"jax[-_]cuda12[-_]plugin", "jax-cuda12-plugin"),

@@ -18,7 +18,7 @@ UNAME = re.compile(
     re.MULTILINE,
 )
 RELEASE = re.compile(
-    r"^[^\n]{0,80}[$#>%] ?uname -r[ \t]*\n(?P<release>[2-9]\.\d{1,2}\.?[\w.+~-]{1,80})[ \t]*$", re.MULTILINE
+    r"^(?:[^\n]{0,80}[$#>%] ?)?uname -r[ \t]*\n(?P<release>[2-9]\.\d{1,2}\.?[\w.+~-]{1,80})[ \t]*$", re.MULTILINE
 )
 COMMAND_LINE = re.compile(r"^(?:Kernel )?(?:[Cc]ommand line: )?(?P<words>BOOT_IMAGE=[^\n]{1,2000})$", re.MULTILINE)
 # The parts of the kernel's command line that the live probe keeps.

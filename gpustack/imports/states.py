@@ -163,6 +163,7 @@ ANSWERED = re.compile(
 BEFORE_CALL = re.compile(
     r"\[(?P<number>\d{1,4})\] (?:Call to|call to) (?:(?P<nvml>nvml[A-Z]\w{2,60})|(?P<cuda>cu[A-Z]\w{2,60}))"
 )
+ALONE = re.compile(r"\s*nvml(?: code| error)? ?[:=]? ?(?P<number>\d{1,3})\s*", re.IGNORECASE)
 # A number after a word for an error, in a line about CUDA, or one too large for anything else.
 AS_ERROR = re.compile(
     r"(?<!exit )(?<!http )\b(?:error|errno|failure|code|status)"
@@ -201,6 +202,8 @@ def _read(line: str, matrix: Matrix) -> Iterator[Number]:
     for match in AS_ERROR.finditer(line):
         if "cuda" in line.lower() or match["number"] in TELLING:
             yield from _of("cuda", matrix, int(match["number"]))
+    if alone := ALONE.fullmatch(line):
+        yield from _of("nvml", matrix, int(alone["number"]))
     for match in BEFORE_CALL.finditer(line):
         yield from _of("nvml" if match["nvml"] else "cuda", matrix, int(match["number"]))
     if "nvml" in line.lower():

@@ -121,7 +121,7 @@ def everywhere() -> Iterator[tuple[str, Facts]]:
     yield from drawn()
     yield from (("recorded", facts) for facts in recorded() if plain(facts))
     told = [one for one in cases.every() if one.root_cause in IDS]
-    yield from ((one.id, facts) for one in sample(told, 36) if plain(facts := facts_of(one)))
+    yield from ((one.id, facts) for one in sample(told, 48) if plain(facts := facts_of(one)))
 
 
 @pytest.mark.parametrize(

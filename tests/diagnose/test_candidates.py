@@ -84,7 +84,7 @@ def test_nothing_of_the_stack_gives_none() -> None:
 
 def test_a_certain_root_cause_leaves_no_candidates_and_a_likely_one_is_none_itself() -> None:
     certain = likely = 0
-    for case in cases.every()[::30]:
+    for case in cases.every()[::40]:
         report = judged(case)
         roots = [one for one in report.findings if one.key in report.verdict.root_keys]
         sure = any(one.confidence is Confidence.CERTAIN for one in roots)
@@ -184,7 +184,7 @@ def test_a_wording_counts_less_than_a_machine_and_names_no_thread(tmp_path: Path
 
 @pytest.fixture(scope="module")
 def documents() -> list[ranking.Document]:
-    return [ranking.document(case, MATRIX) for case in cases.every()[::16]]
+    return [ranking.document(case, MATRIX) for case in cases.every()[::18]]
 
 
 def test_threads_of_other_repositories_rank_far_above_the_most_frequent_causes(
@@ -236,7 +236,7 @@ def test_the_name_of_an_error_alone_is_enough() -> None:
 def test_a_recorded_machine_is_most_like_itself() -> None:
     held = index(MATRIX)
     alike = 0
-    for case in cases.every()[::80]:
+    for case in cases.every()[::120]:
         if not case.healthy:
             seen = ranking.document(case, MATRIX).seen
             alike += case.source in held.similar(case.root_cause, seen, 3)

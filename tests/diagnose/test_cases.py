@@ -45,7 +45,7 @@ def test_the_true_cause_is_the_first_root_and_names_the_facts_that_decide(cause:
 def some_of(cause: str) -> list[cases.Case]:
     """Return the cases of a cause that are judged."""
     held = cases.of(cause)
-    return sample(held, 6) or list(held[:1])
+    return sample(held, 8) or list(held[:1])
 
 
 def judged(case: cases.Case) -> Report:

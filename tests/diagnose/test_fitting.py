@@ -45,6 +45,21 @@ APART = {
     "pip install -r requirements.txt\nModuleNotFoundError: No module named 'torch'\nit breaks at flash_attn": (
         "build-isolation-hides-torch"
     ),
+    "tensorflow-gpu==1.15.5\nNVIDIA-SMI 390.157 Driver Version: 390.157, GeForce GTX 1060": (
+        "driver-too-old-for-cuda-build"
+    ),
+    "tensorrt-cu12==10.3.0\nnvidia-cuda-runtime-cu12==12.6.68\nTesla T4, 470.223.02": "driver-too-old-for-cuda-build",
+    "export CUDA_VISIBLE_DEVICES=2\nGPU 0: NVIDIA A40 (UUID: GPU-aa)\nGPU 1: NVIDIA A40 (UUID: GPU-bb)\n"
+    "torch.cuda.device_count() 0": "cuda-visible-devices-invalid",
+    "torch==1.7.1+cu101\n01:00.0 VGA compatible controller [0300]: NVIDIA Corporation AD102 [GeForce RTX 4090] "
+    "[10de:2684] (rev a1)": "arch-not-in-build",
+    "03:00.0 VGA compatible controller [0300]: Intel Corporation DG2 [Arc A770] [8086:56a0] (rev 08)\n"
+    "torch==2.7.0+cu126": "cpu-only-build",
+    "FROM nvidia/cuda:12.2.2-cudnn8-runtime-ubuntu22.04\nRUN pip install onnxruntime-gpu==1.20.0": (
+        "ort-cudnn-major-mismatch"
+    ),
+    "torch==2.3.0+cu121\ntorch-scatter==2.1.2+pt21cu121": "extension-abi-mismatch",
+    "$ systemctl is-active nvidia-fabricmanager\ninactive\nGPU 0: NVIDIA A100-SXM4-80GB": "fabric-manager-not-running",
     "GLIBC_2.38 not found\nGLIBCXX_3.4.32 not found": "glibc-too-old",
     "WSL: Unable to load /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.535.104.05: nvml vram init failure: 9": (
         "wsl-linux-driver-installed"
@@ -77,6 +92,13 @@ def test_what_fits_and_is_said_to_run_is_healthy(text: str) -> None:
 def test_what_is_said_to_run_is_not_healthy_where_versions_do_not_fit() -> None:
     report = _judged("torch 2.3.1+cu121 with torchvision 0.18.1+cpu on a RTX 4090, training runs")
     assert report.verdict.status is not Health.HEALTHY
+
+
+def test_a_table_of_the_driver_does_not_make_well_what_does_not_fit() -> None:
+    report = _judged(
+        "NVIDIA-SMI 550.54.15\nGPU 0: NVIDIA L4\ncupy-cuda11x==13.3.0\n/usr/local/cuda -> /usr/local/cuda-12.4"
+    )
+    assert report.verdict.status is Health.UNKNOWN
 
 
 def test_the_file_of_a_module_does_not_tell_that_it_is_not_loaded() -> None:

@@ -224,7 +224,7 @@ def recorded() -> tuple[Facts, ...]:
 @cache
 def machines() -> tuple[Facts, ...]:
     """Return these and a sample of the pasted cases: test_cases.py judges each and checks the same."""
-    return (*recorded(), *planted(), *map(facts_of, sample(cases.every(), 64)))
+    return (*recorded(), *planted(), *map(facts_of, sample(cases.every(), 96)))
 
 
 @cache

@@ -6,6 +6,7 @@ modules, cards, heat and memory of other things; nothing learnt from them, and n
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,10 @@ OF_ANY_MACHINE = {
     "dkms-headers-missing",
     "dkms-build-failed",
 }
-LEAST_SILENT = 0.5  # of them; measured: 103 of 199
+LEAST_SILENT = 0.6  # of them; measured: 132 of 199
 
 
+@cache
 def told(text: str) -> Report:
     return judge(load_texts({"a paste": text.encode()}, MATRIX), MATRIX)
 

@@ -117,6 +117,12 @@ def alone(facts: Facts) -> bool:
     return bool(mentioned) and not any(copies(facts, one) for one in ("gpu", "nvidia-driver", "cuda-toolkit"))
 
 
+def foreign(facts: Facts) -> bool:
+    """Return whether a text names an AMD or Intel GPU and nothing of NVIDIA, so that CUDA's libraries are of no use."""
+    others = copies(facts, "amd-gpu") or copies(facts, "intel-gpu")
+    return not facts.taken and bool(others) and not any(copies(facts, one) for one in ("gpu", "nvidia-driver", "nvml"))
+
+
 def wanted(facts: Facts) -> bool:
     """Return whether something that computes on AMD's GPUs is installed."""
     rocm = any(copies(facts, name) for name in SOFTWARE)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import intel
 from gpustack.diagnose.machine.frameworks import platform
-from gpustack.diagnose.machine.inventory import builds, driver_release
+from gpustack.diagnose.machine.inventory import builds, driver_release, from_text
 from gpustack.diagnose.machine.libraries import used
 from gpustack.diagnose.machine.values import flag, items, number, table, text, texts, told
 from gpustack.matrix.subjects import amd_intel, frameworks, gpus, torch
@@ -147,8 +147,10 @@ def _pytorch(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
             return copy
         cuda = str(usual.cuda) if usual.cuda else None
         copy = replace(_with(copy, accelerator=usual.accelerator, cuda=cuda, build_from=BY_PLATFORM), build=usual.tag)
-    if copy.build and not texts(copy.facts, "archs"):
-        made = torch.build_of(matrix, release, copy.build, where)
+    cuda = text(copy.facts, "cuda") if text(copy.facts, "accelerator") == "cuda" else None
+    tag = copy.build or (f"cu{cuda}".replace(".", "") if cuda and from_text(facts) else None)
+    if tag and not texts(copy.facts, "archs"):
+        made = torch.build_of(matrix, release, tag, where)
         if made and made.archs:
             archs = tuple(_name(arch.kind, arch.capability.sm, arch.suffix) for arch in made.archs)
             copy = _with(copy, archs=archs, archs_from=BY_RELEASE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine import amd, naming
 from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, value
 from gpustack.diagnose.machine.inventory import driver_cuda, driver_release, from_text, nvidia_here, on_windows
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
@@ -244,7 +244,7 @@ def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     are installed, add their folder to the loader's search path.
     """
     wanted = [one for one in missing(facts, matrix) if one.library != CUDNN and one.asker != TENSORFLOW]
-    if not wanted or clashing(facts, matrix):
+    if not wanted or clashing(facts, matrix) or amd.foreign(facts):
         return
     first, driver = wanted[0], driver_cuda(facts, matrix)
     major = first.majors[0] if first.majors else None

@@ -169,10 +169,11 @@ def _fits(facts: Facts, matrix: Matrix) -> Iterator[tuple[Build, Fit]]:
 
 def _packages(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return a package that is for a CUDA which the driver does not run, by its name: cupy-cuda13x."""
-    named = ((name, NAMED_CUDA.search(name)) for name in table(told(facts, "packages"), "distributions"))
-    fits = ((name, driver_fit(CudaVersion(int(found[1])), facts, matrix)) for name, found in named if found)
-    for name, fit in fits:
-        if fit.kept is Kept.BROKEN:
+    for name, held in table(told(facts, "packages"), "distributions").items():
+        named, own = NAMED_CUDA.search(name), name.startswith(CONDA) and CudaVersion.parse(str(held))
+        cuda = CudaVersion(int(named[1])) if named else own or None
+        fit = driver_fit(cuda, facts, matrix) if cuda else None
+        if fit and fit.kept is Kept.BROKEN:
             found = _finding(f" for {name}", fit, None, facts, matrix)
             why = because(facts, "packages", "distributions", name)
             yield replace(found, confidence=Confidence.LIKELY, because=(why, *naming.of_driver(facts)))

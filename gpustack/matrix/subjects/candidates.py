@@ -33,21 +33,22 @@ LIBRARIES = (
 )
 WITHIN = ("cuda", "nvidia", "rocm", "opencl", "vulkan")  # pycuda, getcudaenableddevicecount
 CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla", "quadro", "jetson")
-# The score of a cause with which words tell of the stack though they name no part of it; it has to be that of no cause,
-# too, which texts about other software have taught (docs/decisions/0030).
-TELLING = 0.2
+# The score of a cause with which words tell of the stack though they name no part of it: that of few words is high by
+# chance. By how much it has to be above that of no cause, which other texts have taught (docs/decisions/0030).
+TELLING, TELLING_FEW, FEW, ABOVE = 0.1, 0.25, 16, 0.05
 # What else names it, beside the names of systems: parts, and programs that run on GPUs only.
 OWN = frozenset(
     {
         *("gpus", "graphics", "ptx", "nvenc", "vram", "miner", "mining", "hashrate", "nouveau", "kfd", "drm", "optix"),
         *("dcgm", "radv", "dxvk", "mesa", "opengl", "lora", "ollama", "comfyui", "hashcat", "ethminer", "diffusion"),
         *("egpu", "riser", "risers", "container toolkit", "nv", "transcoding", "plex", "jellyfin", "vaapi", "xpu"),
-        *("invokeai", "gfpgan", "esrgan", "oobabooga", "xformers", "bitsandbytes"),
+        *("invokeai", "comfy", "gfpgan", "esrgan", "oobabooga", "xformers", "bitsandbytes"),
     }
 )
 # What people call a card, or its memory, in other languages.
 ABROAD = re.compile(
-    r"显[存卡]|グラ(?:ボ|フィック)|그래픽|видеокарт|grafikkarte|carte graphique|tarjeta gráfica|scheda video"
+    r"显[存卡]|[张块]卡|枚挿|グラ(?:ボ|フィック)|그래픽"
+    r"|видеокарт|grafikkarte|carte graphique|tarjeta gráfica|scheda video"
 )
 # Parts of systems' names that tell of no GPU.
 SHARED = frozenset(
@@ -118,10 +119,11 @@ class Index:
         words = tokens(text)
         if any(map(self.names_it, words)) or ABROAD.search(text.lower()) or DRIVER.search(text.lower()):
             return True
-        scores = dict(zip(self.causes, self._scores(self._held(words)), strict=False))
-        nothing = scores.pop(NOTHING_WRONG, 0.0)
-        scores.pop(DOUBT, 0.0)
-        return max(scores.values(), default=0.0) >= max(TELLING, nothing)
+        known = words & self.features.keys()
+        scores = dict(zip(self.causes, self._scores(self._held(known)), strict=False))
+        nothing, _, _ = scores.pop(NOTHING_WRONG, 0.0), scores.pop(DOUBT, 0.0), scores.pop(WORKS, 0.0)
+        few = sum(" " not in one and not one.startswith(OF_STEM) for one in known) < FEW
+        return max(scores.values(), default=0.0) >= max(TELLING_FEW if few else TELLING, nothing + ABOVE)
 
     def names_it(self, word: str) -> bool:
         """Return whether a word names a part of the stack, or a card."""
