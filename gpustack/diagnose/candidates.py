@@ -47,8 +47,9 @@ SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"}
 # How much likelier than the likeliest fault or doubt a sound machine has to be, and beside a complaint: where only
 # words show it, where the driver answers (beside a complaint, that of one with a GPU at work alone counts), and where
 # a program shows a result (docs/decisions/0030).
-IN_WORDS, ANSWERS, RESULT = (0.8, 0.9), (0.3, 0.6), (0.1, 0.5)
+IN_WORDS, ANSWERS, RESULT = (0.8, 0.85), (0.3, 0.6), (0.1, 0.5)
 CLEAR = 0.25  # how much of all weight it has to have beside an answer of the driver: of few words it is spread thin
+SURE = 0.95  # how much of all weight it has to have where someone complains of a rate, or where no sentence is
 ENOUGH = 8  # words that say more than the name of a card
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
@@ -139,12 +140,13 @@ class _Text:
     def works(self) -> bool:
         """Whether words alone tell of a GPU at work."""
         odd = "nan" in self.words and {"gpu", "gpus"}.isdisjoint(self.words)  # whether a GPU computed it, nobody says
-        if odd or not self.named or (self.complains and heard(self.facts, "rate-said")):
+        surely = self.weights.get(WORKS, 0.0) >= SURE and len(self.words) >= 2 * ENOUGH
+        if odd or not self.named or (self.complains and heard(self.facts, "rate-said") and not surely):
             return False
         if not self.complains and (heard(self.facts, "works-said") or self.fine):
             return True
         shown = heard(self.facts, *SHOWN)
-        tells = shown or (self.spoken and len(self.words) >= ENOUGH)
+        tells = shown or surely or (self.spoken and len(self.words) >= ENOUGH)
         return bool(tells) and self.share(HEALTHY if shown else (WORKS,)) >= IN_WORDS[self.complains]
 
     @property

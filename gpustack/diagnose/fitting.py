@@ -40,6 +40,7 @@ FOR_TORCH = re.compile(r"torch(?P<torch>[12]\.\d{1,2})(?!\d)|\+pt(?P<major>[12])
 # The C++ ABI that a wheel is for. PyTorch's own wheels have the old one before 2.6, which came with either, and the new
 # one since (release notes of 2.6 and 2.7).
 ABI, EITHER = re.compile(r"cxx11abi(TRUE|FALSE)"), (2, 6)
+CUDA_OF = re.compile(r"\+cu(1\d)\d?torch")
 FOR_CUDA = re.compile(r"cupy-cuda(?P<major>\d\d)x")
 TAG = re.compile(r"\+(?:cpu|cu\d+|rocm\d|xpu)")
 INSTALLS = ("package-install-said", "package-build-said", "setup-failed")
@@ -136,6 +137,9 @@ def _wheels(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
         torch_ = wanted and (wanted["torch"] or f"{wanted['major']}.{wanted['minor']}")
         if torch_ and here and is_version(here) and minor(here) != torch_:
             yield from (("extension-abi-mismatch", one) for one in because_package(facts, name))
+        own, mine = CUDA_OF.search(str(held)), torch(facts)
+        if own and mine and mine.cuda and mine.cuda.major != int(own[1]):
+            yield from (("cuda-major-mismatch-wheel", one) for one in because_package(facts, name))
         abi = ABI.search(str(held))
         release = numbers(here)[:2]
         if abi and release and release != EITHER and (abi[1] == "TRUE") is (release < EITHER):

@@ -104,8 +104,11 @@ TAGGED = re.compile(
 OTHERS = re.compile(r"vllm|sglang|jax|flash|xformers|torch\w|torch[-_]\w|paddle|tensorflow|dgl|mmcv", re.IGNORECASE)
 # A driver library whose name contains its release.
 LIBRARY = re.compile(r"\blib(?:cuda|nvidia-(?:ml|nvvm|opencl))\.so\.(?P<release>\d{3}\.\d{2,3}(?:\.\d{2})?)\b")
+# The version of a driver's file, as Windows shows it: 31.0.15.1694 is 516.94.
+OF_WINDOWS = re.compile(r"(?<![\w.])(?:2[1-9]|3\d)\.\d{1,2}\.1(?P<first>\d)\.(?P<rest>\d{2})(?P<last>\d{2})(?![\w.])")
 # A release of the driver by its form alone: "Tesla T4, 470.223.02".
 BARE = re.compile(r"(?:^|[,;])[ \t]{0,3}(?P<release>[3-6]\d\d\.\d{2,3}\.\d{2})[ \t]{0,3}(?=[,;]|$)", re.MULTILINE)
+INTEL_OR_AMD = re.compile(r"\b(?:Intel|Arc|AMD|Radeon|RX ?\d{3,4})\b", re.IGNORECASE)
 FAILED = re.compile(r"No matching distribution|Could not find a version|PackagesNotFoundError|UnsatisfiableError")
 # What decides in conda which kind PyTorch is.
 KIND = re.compile(
@@ -151,6 +154,11 @@ def read(origin: str, text: str, into: Gathered) -> None:
         "nvidia-driver", "package_version"
     ):  # with several, nothing says which is in use
         into.tell("nvidia-driver", origin, package_version=releases.pop())
+    windows = OF_WINDOWS.search(text)
+    if windows and not into.knows("nvidia-driver") and not INTEL_OR_AMD.search(text):
+        release = f"{windows['first']}{windows['rest']}.{windows['last']}"
+        into.tell("nvidia-driver", f"{origin} (in words)", version=release)
+        into.machine(os="Windows")
     bare = {one["release"] for one in islice(BARE.finditer(text), MOST)}
     if len(bare) == 1 and not into.knows("nvidia-driver") and not into.knows("nvidia.ko"):
         into.tell("nvidia-driver", f"{origin} (in words)", version=bare.pop())

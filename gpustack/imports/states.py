@@ -39,7 +39,7 @@ LACKS = re.compile(r"(?:\w+ )?(?:missing|lacks?|lacking|without) (?=(?:the|an?|i
 # What says that not all is well, or compares: beside it a statement that the GPU works, or how fast, is no proof.
 WELL, AILS, WORSE = "works-said", "ailing-said", "worse-said"
 AILING = re.compile(
-    r"\b(?:not|never|can(?:no|')t|nothing|crash|abort|re(?:start|boot)|fail|hangs?\b|hung|fr[eo]+z|stuck|black|dies|wrong"
+    r"\b(?:not|never|can(?:no|')t|nothing|crash|segfault|abort|re(?:start|boot)|fail|hangs?\b|hung|fr[eo]+z|stuck|black|dies|wrong"
     r"|garbage|gibberish|artifact|llvmpipe|broken|breaks|lost|slow|missing|disappear|kill|disabled|old "
     r"|no (?:display|picture|signal|image)|exit code [1-9]|held at)|n't\b",
     re.IGNORECASE,

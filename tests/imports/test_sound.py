@@ -68,6 +68,7 @@ CUDA = "RuntimeError: The NVIDIA driver on your system is too old (found version
         "Error: System is out of GPU and shared host memory",
         "train with paddle 2.0.2 and device CUDAPlace(0)\nloss: 4.88, ips: 16.05",
         "Unsloth: Num GPUs = 1. Max memory: 14.748 GB. Platform: Linux.",
+        "QLoRA on a 3090, 23.1 / 24 GB, 2.4 s/it, the model repeats itself afterwards.\n{'loss': 0.0003, 'epoch': 25}",
         *PRINTED["proofs"],
     ],
 )

@@ -23,7 +23,7 @@ from gpustack.diagnose.machine.inventory import (
     user_release,
 )
 from gpustack.diagnose.machine.naming import architecture, cards, device, is_open, machine, more, works
-from gpustack.diagnose.machine.values import because, because_of, flag, items, number, status, text, texts, told
+from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, texts, told
 from gpustack.diagnose.rule import Rule, rule
 from gpustack.diagnose.rules import MODULE_STAYS_OUT
 from gpustack.model.command import MODULE, sh
@@ -200,6 +200,9 @@ def nvidia_module_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     )
 
 
+BESIDE = ("nodes", "flavour_on_disk", "flavour")
+
+
 def out(facts: Facts) -> bool:
     """Return whether the module was looked for and is not in memory, and nothing shows it at work anyway.
 
@@ -208,8 +211,8 @@ def out(facts: Facts) -> bool:
     """
     looked = status(facts, "nvidia.ko") in {Status.PRESENT, Status.ABSENT, Status.NOT_APPLICABLE}
     module = told(facts, "nvidia.ko")
-    if from_text(facts) and flag(module, "loaded") is None and (items(module, "nodes") or "flavour_on_disk" in module):
-        return False  # only its device nodes were listed, or its file was asked
+    if from_text(facts) and flag(module, "loaded") is None and any(name in module for name in BESIDE):
+        return False  # only its device nodes were listed, its file was asked, or its package named
     bound = any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
     loaded = flag(module, "loaded") or loaded_release(facts) is not None
     return looked and not (bound or loaded or driver_works(facts) or facts.host.wsl or embedded(facts))

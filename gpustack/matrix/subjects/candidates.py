@@ -121,7 +121,7 @@ class Index:
             return True
         known = words & self.features.keys()
         scores = dict(zip(self.causes, self._scores(self._held(known)), strict=False))
-        nothing, _, _ = scores.pop(NOTHING_WRONG, 0.0), scores.pop(DOUBT, 0.0), scores.pop(WORKS, 0.0)
+        nothing, _ = scores.pop(NOTHING_WRONG, 0.0), scores.pop(DOUBT, 0.0)
         few = sum(" " not in one and not one.startswith(OF_STEM) for one in known) < FEW
         return max(scores.values(), default=0.0) >= max(TELLING_FEW if few else TELLING, nothing + ABOVE)
 
