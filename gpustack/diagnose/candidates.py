@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # What a list of those that are left does not answer: that another GPU is gone, or a part of one.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering", "gpu-sensor-error", "nvlink-inactive"})
+UNWELL = ("fabric-manager-failed", "device-count-zero")
 # What says that something beside a GPU at work is wrong.
 WRONG = (
     *ILL,
@@ -81,7 +82,8 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     nothing that is known of faults is in a text, recorded machines tell whether it shows a GPU at work.
     """
     gone = (one.kind for one in patterns(matrix) if one.finding in GONE)
-    if status is Health.HEALTHY and heard(facts, "gpu-wrong-said", "fabric-manager-failed", "device-count-zero", *gone):
+    told_of = () if facts.taken else UNWELL  # a look at the machine asks for them itself
+    if status is Health.HEALTHY and heard(facts, "gpu-wrong-said", *told_of, *gone):
         return Health.UNKNOWN
     if facts.taken or status not in {Health.HEALTHY, Health.UNKNOWN}:
         return status

@@ -141,8 +141,8 @@ def _wheels(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
         if own and mine and mine.cuda and mine.cuda.major != int(own[1]):
             yield from (("cuda-major-mismatch-wheel", one) for one in because_package(facts, name))
         abi = ABI.search(str(held))
-        release = numbers(here)[:2]
-        if abi and release and release != EITHER and (abi[1] == "TRUE") is (release < EITHER):
+        series = numbers(here)[:2]
+        if abi and series and series != EITHER and (abi[1] == "TRUE") is (series < EITHER):
             yield from (("extension-abi-mismatch", one) for one in because_package(facts, name))
         if cuda and toolkit and toolkit.cuda.major != int(cuda["major"]):
             yield from (("cuda-major-mixed", one) for one in because_package(facts, name))
@@ -194,33 +194,6 @@ def _cudnn(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     for name, held in distributions(facts).items() if made else ():
         if made and name.startswith("nvidia-cudnn-cu") and numbers(str(held))[:2] < numbers(made.cudnn)[:2]:
             yield from (("cudnn-too-old", one) for one in because_package(facts, name))
-
-
-def possible(cause: str, facts: Facts) -> bool:
-    """Return whether a machine like this can have it: its system, and whose GPUs it has, where these are known."""
-    host = f"{facts.host.os or ''}".lower()
-    windows = "windows" in host and not facts.host.wsl
-    linux = bool(facts.host.kernel or host) and "windows" not in host and not host.startswith("macos")
-    early = () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT
-    contained = heard(facts, "docker-run")  # in containers of Linux
-    never = cause == NOT_ON_WINDOWS and (early or contained)
-    unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
-    elsewhere = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
-    elsewhere = elsewhere or (facts.host.wsl and cause.startswith(NOT_IN_WSL))
-    ways = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
-    makers = {GPUS[one.id] for one in facts.components if one.id in GPUS and one.status is Status.PRESENT}
-    named = not makers.isdisjoint(ways) if makers else any(_named(OWN_WORDS[one], facts) for one in ways)
-    driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
-    unlocked = any(copy.facts.get("secure_boot") is False for copy in copies(facts, "linux-kernel"))
-    accepted = cause == KEY_REJECTED and unlocked and not heard(facts, "secure-boot-blamed-said")  # which it was until
-    return not (never or unnamed or elsewhere or driven or accepted) and (named or not ways)
-
-
-def _named(words: re.Pattern[str], facts: Facts) -> bool:
-    """Return whether one of these is named: in the words, a message, or a component; so where nothing is."""
-    lines = [f"{one.kind} {one.line.lower()}" for one in facts.messages]
-    told = (*facts.words, *lines, *(one.id for one in facts.components))
-    return not told or any(map(words.search, told))
 
 
 def _beyond_driver(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
@@ -296,3 +269,30 @@ JOINS = (
     *(_compiler, _targets, _nvcc, _tags, _wheels, _modules, _branches, _python, _binaries, _cudnn, _foreign),
     *(_beyond_driver, _other_maker, _generations, _visible, _images, _compat),
 )
+
+
+def possible(cause: str, facts: Facts) -> bool:
+    """Return whether a machine like this can have it: its system, and whose GPUs it has, where these are known."""
+    host = f"{facts.host.os or ''}".lower()
+    windows = "windows" in host and not facts.host.wsl
+    linux = bool(facts.host.kernel or host) and "windows" not in host and not host.startswith("macos")
+    early = () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT
+    contained = heard(facts, "docker-run")  # in containers of Linux
+    never = cause == NOT_ON_WINDOWS and (early or contained)
+    unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
+    elsewhere = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
+    elsewhere = elsewhere or (facts.host.wsl and cause.startswith(NOT_IN_WSL))
+    ways = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
+    makers = {GPUS[one.id] for one in facts.components if one.id in GPUS and one.status is Status.PRESENT}
+    named = not makers.isdisjoint(ways) if makers else any(_named(OWN_WORDS[one], facts) for one in ways)
+    driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
+    unlocked = any(copy.facts.get("secure_boot") is False for copy in copies(facts, "linux-kernel"))
+    accepted = cause == KEY_REJECTED and unlocked and not heard(facts, "secure-boot-blamed-said")  # which it was until
+    return not (never or unnamed or elsewhere or driven or accepted) and (named or not ways)
+
+
+def _named(words: re.Pattern[str], facts: Facts) -> bool:
+    """Return whether one of these is named: in the words, a message, or a component; so where nothing is."""
+    lines = [f"{one.kind} {one.line.lower()}" for one in facts.messages]
+    told = (*facts.words, *lines, *(one.id for one in facts.components))
+    return not told or any(map(words.search, told))
