@@ -9,7 +9,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, rule
-from gpustack.diagnose.fitting import GPUS, joined, possible
+from gpustack.diagnose.fitting import GPUS, misfits, possible
 from gpustack.diagnose.machine.events import MESSAGE, because_said, heard, named
 from gpustack.diagnose.machine.values import copies, number, told
 from gpustack.diagnose.requirements.records import decisions
@@ -28,13 +28,8 @@ GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering", "gpu-s
 UNWELL = ("fabric-manager-failed", "device-count-zero")
 # What says that something beside a GPU at work is wrong.
 WRONG = (
-    *ILL,
-    "works-as-root",
-    "device-count-zero",
-    "gpus-fail-together",
-    "gpu-unused-said",
-    "gpu-complaint",
-    "cpu-used",
+    *(*ILL, "works-as-root", "device-count-zero", "gpus-fail-together", "gpu-unused-said"),
+    *("gpu-complaint", "cpu-used"),
 )
 SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-listed")
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
@@ -112,7 +107,7 @@ class _Text:
         self.complains = bool(heard(facts, *WRONG, *leads) or (self.spoken > 1 and self.ails))
         held = index(matrix)
         self.weights = {one.cause: one.weight for one in held.rank(features(facts))}
-        self.apart = bool(dict(joined(facts, matrix)))
+        self.apart = bool(misfits(facts, matrix))
         self.named = any(map(held.names_it, self.words)) or any(one.id in GPUS for one in facts.components)
 
     @property
@@ -178,7 +173,7 @@ def likely(
     """
     if not (facts.messages or facts.words or any(one.status is Status.FAILED for one in facts.components)):
         return  # nothing to rank by
-    held, seen, apart = index(matrix), dict(features(facts)), dict(joined(facts, matrix))
+    held, seen, apart = index(matrix), dict(features(facts)), misfits(facts, matrix)
     led = _led(facts, matrix, seen)
     seen |= {f"{MESSAGE}:{cause}": one for cause, one in apart.items()}
     ranked = {one.cause: one for one in held.rank(seen) if one.because}

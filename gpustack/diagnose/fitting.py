@@ -23,7 +23,7 @@ from gpustack.diagnose.rules.driver_age import CONSUMER
 from gpustack.diagnose.rules.toolkit import COMPILED
 from gpustack.matrix.subjects import frameworks, serving, toolkits, training
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
-from gpustack.model.facts import Status
+from gpustack.model.facts import Status, once
 from gpustack.model.report import Kept
 from gpustack.model.versions import CodeArch, CudaVersion
 
@@ -84,11 +84,10 @@ OF_LINUX = (
 GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}
 
 
-def joined(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield each likely cause with what speaks for it."""
-    if not facts.taken:
-        for join in JOINS:
-            yield from join(facts, matrix)
+@once
+def misfits(facts: Facts, matrix: Matrix) -> Mapping[str, Because]:
+    """Return each cause of what a text tells and does not fit together, with what speaks for it."""
+    return {} if facts.taken else dict(one for join in JOINS for one in join(facts, matrix))
 
 
 def _known(facts: Facts, component: str) -> Because:
