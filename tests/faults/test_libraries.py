@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.collect import workers
 from gpustack.diagnose.engine import judge
 from gpustack.matrix import Matrix
 from gpustack.model import writing
@@ -107,6 +108,12 @@ def longest(row: Row, facts: Facts) -> float:
     seen = facts.find(row.component)
     assert seen is not None
     return max((call.seconds for call in seen.calls if call.name == row.place), default=0.0)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a busy machine the time to end what has closed its output."""
+    monkeypatch.setattr(workers, "GRACE", 3.0)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
