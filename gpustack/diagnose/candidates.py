@@ -9,7 +9,8 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, rule
-from gpustack.diagnose.fitting import GPUS, misfits, possible
+from gpustack.diagnose.evidence import GPUS, possible
+from gpustack.diagnose.fitting import fails, misfits
 from gpustack.diagnose.machine.events import MESSAGE, because_said, heard, named
 from gpustack.diagnose.machine.values import copies, number, told
 from gpustack.diagnose.requirements.records import decisions
@@ -33,19 +34,14 @@ WRONG = (
 )
 SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-listed")
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
-# Words beside a list of GPUs of something that does not work with them.
-FAILURES = {
-    *("error", "errors", "failed", "fails", "failure", "fault"),
-    *("crash", "crashes", "segmentation", "aborted", "traceback", "cannot"),
-}
-DENIALS = {"no", "not", "found", "false", "without", "until", "runtimeerror", "importerror"}
+DENIALS = {"no", "not", "found", "false", "without", "until"}  # beside words that something works
 SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table has them ("a": N/A)
-# How much likelier than the likeliest fault or doubt a sound machine has to be, and beside a complaint: where only
-# words show it, where the driver answers (beside a complaint, that of one with a GPU at work alone counts), and where
-# a program shows a result (docs/decisions/0030).
-IN_WORDS, ANSWERS, RESULT = (0.8, 0.85), (0.3, 0.6), (0.1, 0.5)
+# How likely a sound machine has to be where only words show it; and how much likelier than the likeliest fault or doubt
+# where the driver answers (beside a complaint, that of one with a GPU at work alone counts), and where a program shows
+# a result; each without and beside a complaint (docs/decisions/0030).
+IN_WORDS, ANSWERS, RESULT = (0.25, 0.75), (0.3, 0.75), (0.1, 0.5)
 CLEAR = 0.25  # how much of all weight it has to have beside an answer of the driver: of few words it is spread thin
-SURE = 0.95  # how much of all weight it has to have where someone complains of a rate, or where no sentence is
+SURE = 0.9  # how much of all weight it has to have where someone complains of a rate, or where no sentence is
 ENOUGH = 8  # words that say more than the name of a card
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
@@ -118,7 +114,7 @@ class _Text:
             how is Strength.PRINTED and fact != "gfx" for copy in held for fact, how in copy.strengths.items()
         )
         lists = heard(self.facts, "gpu-listed") or printed or number(told(self.facts, "nvml"), "code") == 0
-        return bool(lists) and FAILURES.isdisjoint(self.facts.words)
+        return bool(lists) and not fails(self.facts.words)
 
     @property
     def answers(self) -> bool:
@@ -138,19 +134,19 @@ class _Text:
         """Whether words alone tell of a GPU at work."""
         odd = "nan" in self.words and {"gpu", "gpus"}.isdisjoint(self.words)  # whether a GPU computed it, nobody says
         surely = self.weights.get(WORKS, 0.0) >= SURE and len(self.words) >= 2 * ENOUGH
-        if odd or not self.named or (self.complains and heard(self.facts, "rate-said") and not surely):
+        if odd or self.apart or not self.named or (self.complains and heard(self.facts, "rate-said") and not surely):
             return False
         if not self.complains and (heard(self.facts, "works-said") or self.fine):
             return True
         shown = heard(self.facts, *SHOWN)
         tells = shown or surely or (self.spoken and len(self.words) >= ENOUGH)
-        return bool(tells) and self.share(HEALTHY if shown else (WORKS,)) >= IN_WORDS[self.complains]
+        return bool(tells) and self.calm(HEALTHY if shown else (WORKS,)) >= IN_WORDS[self.complains or self.ails]
 
     @property
     def fine(self) -> bool:
         """Whether someone says that it works, and nothing denies it: no word, and no versions that do not fit."""
         said = heard(self.facts, "fine-said") and not self.ails
-        return bool(said) and (FAILURES | DENIALS).isdisjoint(self.facts.words) and not self.apart
+        return bool(said) and not fails(self.facts.words) and DENIALS.isdisjoint(self.facts.words) and not self.apart
 
     def share(self, healthy: Collection[str]) -> float:
         """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""

@@ -8,11 +8,12 @@ from gpustack import __version__
 from gpustack.diagnose import environments, requirements
 from gpustack.diagnose.candidates import candidates, settled
 from gpustack.diagnose.environments import alone, each, inside, whole
-from gpustack.diagnose.evidence import STARTS, cause_of, looked, unseen, weighed
+from gpustack.diagnose.evidence import GPUS, STARTS, cause_of, elsewhere, looked, unseen, weighed
 from gpustack.diagnose.machine import containers, exercised
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.events import MESSAGE
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, Build, any_gpu, builds, starts
+from gpustack.diagnose.machine.packages import none_here
 from gpustack.diagnose.machine.values import flag
 from gpustack.diagnose.requirements import versions
 from gpustack.diagnose.requirements.versions import draw, in_words
@@ -173,7 +174,14 @@ def _found(facts: Facts, judging: Judging) -> tuple[Finding, ...]:
     drawn = [one for one in judging.drawn if one.environment in pythons or not facts.environments]
     for finding in versions.findings(drawn, tuple(told.values()), facts, matrix, judging.purpose):
         told.setdefault(finding.key, finding)
-    return tuple(_with_causes(sorted(told.values(), key=_order)))
+    held = told.values() if facts.taken else [one for one in told.values() if _can_be(one, facts)]
+    return tuple(_with_causes(sorted(held, key=_order)))
+
+
+def _can_be(finding: Finding, facts: Facts) -> bool:
+    """Return whether a machine that a text describes can have this; without any GPU, nothing of one is at fault."""
+    without = none_here(facts, surely=True) and not any(one.id in GPUS for one in facts.components)
+    return not elsewhere(finding.id, facts) and not (without and finding.severity in AT_FAULT)
 
 
 def _everywhere(

@@ -1,20 +1,22 @@
 """What a finding rests on: how surely its facts are known, what is not known, and which finding explains it.
 
-And what a machine that is called well rests on: that its driver's side was seen at work.
+And what a machine that is called well rests on, and what no machine like it can have.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpustack.diagnose.machine import amd, exercised, intel
 from gpustack.diagnose.machine.events import MESSAGE, heard
-from gpustack.diagnose.machine.inventory import gpus, on_bus, ours, starts
-from gpustack.diagnose.machine.values import at, everything, flag, text, told
+from gpustack.diagnose.machine.inventory import driver_works, gpus, on_bus, ours, starts
+from gpustack.diagnose.machine.values import at, copies, everything, flag, text, told, version
 from gpustack.diagnose.requirements.versions import IN_WORDS
 from gpustack.diagnose.rule import explained_by
 from gpustack.diagnose.rules import NAMED, WRONG_CUDNN, WRONG_LIBRARIES
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import AT_WORK, Facts, Status, Strength, Unseen
 from gpustack.model.report import Because, Confidence, Finding, Severity
 
@@ -24,6 +26,52 @@ ALWAYS = ("linux-kernel", "pci-display", LOG)  # what every look at a machine as
 AS_ROOT = "run gpustack as root"
 # Whether the driver's side works, by the makers whose GPUs a build is for; CUDA's is the default.
 STARTS: Mapping[str, Callable[[Facts], bool | None]] = {"rocm": amd.ready, "xpu": intel.starts}
+# What a cause needs of the machine, by how its id begins: no other can have it.
+VENDORS = {
+    **dict.fromkeys(("rocm-", "gpu-unsupported-by-kfd", "amdgpu-"), "amd"),
+    **dict.fromkeys(("intel-", "oneapi-"), "intel"),
+    "user-not-in-render": "amd intel",
+    **dict.fromkeys(
+        ("nvidia-", "cuda-", "cudnn-", "libcuda-", "nvcc-", "tf-cannot-dlopen", "driver-too-old-for-cuda"), "nvidia"
+    ),
+}
+# Without a known GPU, a word of the maker's own stack has to be there; and of the program or the thing at fault.
+OWN_WORDS = {
+    "amd": re.compile(
+        r"amd|radeon|roc[mk]|\bhip|gfx|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|drm dev"
+        r"|render|group"
+    ),
+    "nvidia": re.compile(""),
+    "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native.api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
+}
+OF_PROGRAMS = {
+    "wsl-": re.compile(r"wsl|windows|microsoft|/mnt/c"),
+    "tf-": re.compile(r"tensorflow|\btf|keras|dso_loader|dlopen|stream_executor|dynamic library"),
+    "mig-": re.compile(r"\bmig|\b[abh][1-3]00|\ba30|uuid|instance"),
+    "bnb-": re.compile(r"bitsandbytes|bnb|[48].?bit|cuda.setup|qlora"),
+    "jax-": re.compile(r"jax|pjrt|xla"),
+    "multiple-cupy": re.compile("cupy"),
+    "vulkan-": re.compile(r"vulkan|\bvk|icd"),
+    "ort-": re.compile(r"onnx|\bort|executionprovider|cudnn"),
+}
+NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
+KEY_REJECTED = "secure-boot-key-rejected"
+NO_DRIVER, SMI_WORKS = "nvidia-driver-missing", ("wsl-smi-works", "host-smi-works")
+ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
+NOT_IN_WSL = (
+    "amdgpu-",
+    "gpu-unsupported-by-kfd",
+    "nvidia-module-",
+    "module-built-",
+    "nouveau-",
+    "nova-",
+)  # whose kernel has no such module
+OF_LINUX = (
+    *("dkms-", "amdgpu-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
+    *("libcuda-so-", "container-cgroup-", "nvidia-module-", "module-built-", "forward-compat-", "compat-libs-"),
+    *("open-module-", "closed-module-", "fabric-manager-", "glibc-", "libstdcxx-"),
+)
+GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}
 
 
 def weighed(finding: Finding, facts: Facts) -> Finding:
@@ -154,3 +202,43 @@ def looked(facts: Facts) -> bool:
     held = bool(on_bus(facts, "nvidia")) and not ours(facts)
     others = any(ready(facts) for ready in STARTS.values()) or intel.alone(facts)
     return listed or held or starts(facts) is True or others or heard(facts, AT_WORK)
+
+
+def elsewhere(cause: str, facts: Facts) -> bool:
+    """Return whether only other machines have it: of another system, or with NVIDIA's GPUs."""
+    host = f"{facts.host.os or ''}".lower()
+    windows = "windows" in host and not facts.host.wsl
+    linux = bool(facts.host.kernel or host) and "windows" not in host and not host.startswith("macos")
+    early = () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT
+    never = cause == NOT_ON_WINDOWS and (early or heard(facts, "docker-run"))  # in containers of Linux
+    away = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
+    apart = "nvidia" in _ways(cause) and amd.foreign(facts)
+    return never or away or apart or (facts.host.wsl and cause.startswith(NOT_IN_WSL))
+
+
+def possible(cause: str, facts: Facts) -> bool:
+    """Return whether it may be the cause of what a text tells: a machine like this can have it, and it is named."""
+    unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
+    ways = _ways(cause)
+    unmade = not any(_named(OWN_WORDS[one], facts) for one in ways)
+    unmade = "nvidia" not in ways and _makers(facts).isdisjoint(ways) if _makers(facts) else unmade
+    driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
+    unlocked = any(copy.facts.get("secure_boot") is False for copy in copies(facts, "linux-kernel"))
+    accepted = cause == KEY_REJECTED and unlocked and not heard(facts, "secure-boot-blamed-said")  # which it was until
+    unnamed = unnamed or (bool(ways) and unmade)
+    return not (unnamed or driven or accepted or elsewhere(cause, facts))
+
+
+def _ways(cause: str) -> Sequence[str]:
+    return next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
+
+
+def _makers(facts: Facts) -> frozenset[str]:
+    return frozenset(GPUS[one.id] for one in facts.components if one.id in GPUS and one.status is Status.PRESENT)
+
+
+def _named(words: re.Pattern[str], facts: Facts) -> bool:
+    """Return whether one of these is named: in the words, a message, or a component; so where nothing is."""
+    lines = [f"{one.kind} {one.line.lower()}" for one in facts.messages]
+    told = (*facts.words, *lines, *(one.id for one in facts.components))
+    return not told or any(map(words.search, told))

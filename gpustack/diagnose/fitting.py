@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine import amd
 from gpustack.diagnose.machine.events import because_said, heard, said
 from gpustack.diagnose.machine.frameworks import because_package, because_torch, distributions, installed, torch
-from gpustack.diagnose.machine.inventory import builds, capabilities, driver_works, gpus, on_bus
+from gpustack.diagnose.machine.inventory import builds, capabilities, gpus, on_bus
 from gpustack.diagnose.machine.linking import soname_library
 from gpustack.diagnose.machine.naming import architecture, branch_of, cuda_of_driver, is_open, release
 from gpustack.diagnose.machine.packages import pythons_of
@@ -23,12 +23,12 @@ from gpustack.diagnose.rules.driver_age import CONSUMER
 from gpustack.diagnose.rules.toolkit import COMPILED
 from gpustack.matrix.subjects import frameworks, serving, toolkits, training
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
-from gpustack.model.facts import Status, once
+from gpustack.model.facts import once
 from gpustack.model.report import Kept
 from gpustack.model.versions import CodeArch, CudaVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
@@ -46,42 +46,21 @@ TAG = re.compile(r"\+(?:cpu|cu\d+|rocm\d|xpu)")
 INSTALLS = ("package-install-said", "package-build-said", "setup-failed")
 ORT = ("onnxruntime-gpu", "onnxruntime")
 DISCRETE = re.compile(r"Arc|Instinct|Radeon (?:RX|Pro|VII)|Data Center GPU|Navi|Vega (?:10|20)|Aldebaran|Ellesmere")
+REFUSED, LATER = "insufficient-driver", "later-without-gpu-said"
+LACKS = ("missing-library", "missing-library-tf", "cannot-load-library", REFUSED)
 ARCH = "arch-asked"  # a target that someone compiles for
-# What a cause needs of the machine, by how its id begins: no other can have it.
-VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"} | {
-    "user-not-in-render": "amd intel",
-    "nvidia-": "nvidia",
+
+
+# Words beside a list of GPUs of something that does not work with them.
+FAILURES = {
+    *("error", "errors", "failed", "fails", "failure", "fault"),
+    *("crash", "crashes", "segmentation", "aborted", "traceback", "cannot"),
 }
-# Without a known GPU, a word of the maker's own stack has to be there; and of the program or the thing at fault.
-OWN_WORDS = {
-    "amd": re.compile(
-        r"amd|radeon|roc[mk]|\bhip|gfx|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|drm dev"
-        r"|render|group"
-    ),
-    "nvidia": re.compile(""),
-    "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native.api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
-}
-OF_PROGRAMS = {
-    "wsl-": re.compile(r"wsl|windows|microsoft|/mnt/c"),
-    "tf-": re.compile(r"tensorflow|\btf|keras|dso_loader|dlopen|stream_executor|dynamic library"),
-    "mig-": re.compile(r"\bmig|\b[abh][1-3]00|\ba30|uuid|instance"),
-    "bnb-": re.compile(r"bitsandbytes|bnb|[48].?bit|cuda.setup|qlora"),
-    "jax-": re.compile(r"jax|pjrt|xla"),
-    "multiple-cupy": re.compile("cupy"),
-    "vulkan-": re.compile(r"vulkan|\bvk|icd"),
-    "ort-": re.compile(r"onnx|\bort|executionprovider|cudnn"),
-}
-NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
-KEY_REJECTED = "secure-boot-key-rejected"
-NO_DRIVER, SMI_WORKS = "nvidia-driver-missing", ("wsl-smi-works", "host-smi-works")
-ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
-NOT_IN_WSL = ("amdgpu-", "nvidia-module-", "module-built-", "nouveau-", "nova-")  # whose kernel has no such module
-OF_LINUX = (
-    *("dkms-", "amdgpu-", "nouveau-", "nova-", "secure-boot-", "nvidia-uvm-", "uvm-", "docker-snap", "user-not-in-"),
-    *("libcuda-so-", "container-cgroup-", "nvidia-module-", "module-built-", "forward-compat-", "compat-libs-"),
-    *("open-module-", "closed-module-", "fabric-manager-", "glibc-", "libstdcxx-"),
-)
-GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}
+
+
+def fails(words: Iterable[str]) -> bool:
+    """Return whether these words tell of a failure, as the names of exceptions do."""
+    return any(one in FAILURES or one.endswith(("error", "exception")) for one in words)
 
 
 @once
@@ -183,7 +162,7 @@ def _binaries(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
 
 
 def _foreign(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    lacks = (one for one in said(facts, "missing-library") if soname_library(one.values.get("soname", "")))
+    lacks = (one for one in said(facts, *LACKS) if one.kind == REFUSED or soname_library(one.values.get("soname", "")))
     if amd.foreign(facts):
         yield from (("cpu-only-build", because_said(one)) for one in lacks)
 
@@ -246,6 +225,14 @@ def _visible(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
             yield "cuda-visible-devices-invalid", because_said(one)
 
 
+def _fewer(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that the driver lists fewer GPUs than are on the bus."""
+    listed, there = facts.find("gpu"), on_bus(facts, "nvidia")
+    held = any(text(copy.facts, "driver") == "vfio-pci" for copy in there)
+    if listed and not listed.source.endswith(IN_WORDS) and 0 < len(gpus(facts)) < len(there) and not held:
+        yield "gpu-missing", because_of(facts, "pci-display", there[-1], "name")
+
+
 def _images(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     """Yield that an image has no cuDNN, or another one, though ONNX Runtime needs it."""
     runtime = frameworks.onnxruntime_of(matrix, version(facts, "onnxruntime") or installed(facts, *ORT) or "0")
@@ -264,34 +251,21 @@ def _compat(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
         yield from (("forward-compat-804", because_said(one)) for one in said(facts, "compat-folder"))
 
 
+def _container(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that a container lost its GPU: it had it at first."""
+    if heard(facts, "docker-run", "container-told"):
+        yield from (("container-cgroup-lost-devices", because_said(one)) for one in said(facts, LATER))
+
+
+def _made_newer(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that a program made by a toolkit newer than the driver fails."""
+    toolkit, highest = used(facts), cuda_of_driver(facts, matrix)
+    if toolkit and toolkit.sure and highest and toolkit.cuda > highest and fails(facts.words):
+        newer = toolkit.cuda.major > highest.major
+        yield "driver-too-old-for-cuda-build" if newer else "ptx-newer-than-driver", toolkit.because
+
+
 JOINS = (
     *(_compiler, _targets, _nvcc, _tags, _wheels, _modules, _branches, _python, _binaries, _cudnn, _foreign),
-    *(_beyond_driver, _other_maker, _generations, _visible, _images, _compat),
+    *(_beyond_driver, _other_maker, _generations, _visible, _fewer, _images, _compat, _container, _made_newer),
 )
-
-
-def possible(cause: str, facts: Facts) -> bool:
-    """Return whether a machine like this can have it: its system, and whose GPUs it has, where these are known."""
-    host = f"{facts.host.os or ''}".lower()
-    windows = "windows" in host and not facts.host.wsl
-    linux = bool(facts.host.kernel or host) and "windows" not in host and not host.startswith("macos")
-    early = () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT
-    contained = heard(facts, "docker-run")  # in containers of Linux
-    never = cause == NOT_ON_WINDOWS and (early or contained)
-    unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
-    elsewhere = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
-    elsewhere = elsewhere or (facts.host.wsl and cause.startswith(NOT_IN_WSL))
-    ways = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
-    makers = {GPUS[one.id] for one in facts.components if one.id in GPUS and one.status is Status.PRESENT}
-    named = not makers.isdisjoint(ways) if makers else any(_named(OWN_WORDS[one], facts) for one in ways)
-    driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
-    unlocked = any(copy.facts.get("secure_boot") is False for copy in copies(facts, "linux-kernel"))
-    accepted = cause == KEY_REJECTED and unlocked and not heard(facts, "secure-boot-blamed-said")  # which it was until
-    return not (never or unnamed or elsewhere or driven or accepted) and (named or not ways)
-
-
-def _named(words: re.Pattern[str], facts: Facts) -> bool:
-    """Return whether one of these is named: in the words, a message, or a component; so where nothing is."""
-    lines = [f"{one.kind} {one.line.lower()}" for one in facts.messages]
-    told = (*facts.words, *lines, *(one.id for one in facts.components))
-    return not told or any(map(words.search, told))

@@ -13,7 +13,7 @@ import pytest
 from gpustack.diagnose import rule
 from gpustack.diagnose.candidates import candidates, features, likely
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.fitting import possible
+from gpustack.diagnose.evidence import possible
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.imports import load_texts
 from gpustack.matrix.subjects.candidates import NO_CAUSES, index, tokens
@@ -184,14 +184,14 @@ def test_a_wording_counts_less_than_a_machine_and_names_no_thread(tmp_path: Path
 
 @pytest.fixture(scope="module")
 def documents() -> list[ranking.Document]:
-    return [ranking.document(case, MATRIX) for case in cases.every()[::18]]
+    return [ranking.document(case, MATRIX) for case in cases.every()[::12]]
 
 
 def test_threads_of_other_repositories_rank_far_above_the_most_frequent_causes(
     documents: list[ranking.Document],
 ) -> None:
-    ranked, frequent = ranking.validate(documents, list(ranking.vocabulary(MATRIX)))
-    assert ranked.machines > 125
+    ranked, frequent = ranking.validate(documents, list(ranking.vocabulary(MATRIX)), (0, 1))
+    assert ranked.machines > 80
     assert ranked.three > 0.8 * ranked.machines
     assert frequent.three < 0.25 * frequent.machines
 

@@ -55,6 +55,16 @@ APART = {
     "[10de:2684] (rev a1)": "arch-not-in-build",
     "03:00.0 VGA compatible controller [0300]: Intel Corporation DG2 [Arc A770] [8086:56a0] (rev 08)\n"
     "torch==2.7.0+cu126": "cpu-only-build",
+    "01:00.0 3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)\n"
+    "25:00.0 3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)\n"
+    "GPU 0: NVIDIA A100-PCIE-40GB (UUID: GPU-4b7d1bd2-6c1a-2b1f-8b6f-0a1b2c3d4e5f)": "gpu-missing",
+    "ollama in docker, rtx 3060. after a few days it answers on the CPU": "container-cgroup-lost-devices",
+    "Cuda compilation tools, release 11.8, V11.8.89\nDriver Version: 470.57.02   CUDA Version: 11.4\n"
+    "my kernels: Error in 'load module'": "ptx-newer-than-driver",
+    "libcublas.so.8.0: cannot open shared object file: No such file or directory\nthis box has an AMD GPU": (
+        "cpu-only-build"
+    ),
+    "CUDA driver version is insufficient for CUDA runtime version\nWindows 10, AMD Radeon RX 580": "cpu-only-build",
     "FROM nvidia/cuda:12.2.2-cudnn8-runtime-ubuntu22.04\nRUN pip install onnxruntime-gpu==1.20.0": (
         "ort-cudnn-major-mismatch"
     ),
@@ -109,3 +119,21 @@ def test_the_file_of_a_module_does_not_tell_that_it_is_not_loaded() -> None:
 def test_a_reason_is_shown_for_what_does_not_fit() -> None:
     first = _judged("cmake -DCMAKE_CUDA_ARCHITECTURES=61\n/usr/local/cuda-13.0/bin/nvcc").candidates[0]
     assert first.because[0].value == "cmake -DCMAKE_CUDA_ARCHITECTURES=61"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AssertionError: Torch not compiled with CUDA enabled\non my MacBook Pro",
+        "-- The C compiler identification is AppleClang 12.0.5\nCMake Error: Failed to find nvcc.",
+        "RuntimeError: CUDA driver version is insufficient for CUDA runtime version\na laptop with only a CPU",
+        'WSL2, docker: error gathering device information while adding custom device "/dev/kfd": no such file',
+    ],
+)
+def test_what_no_such_machine_can_have_is_not_at_fault(text: str) -> None:
+    assert _judged(text).verdict.root_causes == ()
+
+
+def test_x_windows_is_not_windows() -> None:
+    text = "nvidia340 fails to build on linux4.19. It does not reboot into X Windows"
+    assert _judged(text).verdict.root_causes == ("dkms-build-failed",)

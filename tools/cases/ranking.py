@@ -1,7 +1,8 @@
 """The index of candidates, built from the recorded cases and the words of findings and messages, and how well it ranks.
 
-The weights are those of a ridge regression of the causes on words weighted by rarity: it is solved for a weight of each
-document, of which there are fewer than words. docs/decisions/0012 says why it was chosen.
+The weights are the sum of two ways of learning from words weighted by rarity: a ridge regression of the causes, solved
+for a weight of each document, of which there are fewer than words, and a logistic regression. docs/decisions/0012 says
+why they were chosen, and 0032 why both.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
+from scipy.optimize import minimize
 
 from gpustack import assets
 from gpustack.diagnose import rule
@@ -60,13 +62,14 @@ FILE = assets.MATRIX / "candidates.toml"
 WORDINGS = Path(__file__).with_name("wordings")  # how people and programs may put each cause, in our own words
 LEAST_OFTEN, PAIRS = 2, 3  # texts that contain a word, or a pair of neighbours
 RIDGE = 1.0  # how much a weight costs
-LEAST = 0.03  # weights nearer to 0 are left out
-COARSE = 4  # steps to which weights are rounded: finer ones rank no better, and pack worse
+PENALTY = 0.1  # the same for the logistic regression
+TRIES = {"maxiter": 40, "maxcor": 5}  # its steps: more of them rank no better
+LEAST = 0.04  # weights nearer to 0 are left out
 RECOGNISED, NEIGHBOURS = 1.5, 0.5  # what a message, and a pair of words, tells relative to a word as rare
 # The weight of the text of a finding or of a message row, and of a wording, relative to a machine.
 OF_FINDINGS, OF_MESSAGES, OF_WORDINGS = 1.0, 1.0, 0.2
-MOST_OF_CASE = 32  # words that identify a recorded machine
-SHARPNESS = 22.0  # fitted: with more or less, the true cause is more surprising
+MOST_OF_CASE = 20  # words that identify a recorded machine
+SHARPNESS = 10.0  # by which the ridge regression's scores are multiplied: fitted, with more or less it ranks worse
 FOLDS = 10
 EXACT, MOST_STEPS = 1e-3, 200  # what may be left of the equations, and the steps after which they are given up
 _SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of regular expressions, not words
@@ -191,15 +194,43 @@ def _words(documents: Sequence[Document], tells: Mapping[str, float]) -> sparse.
 
 
 def _weights(words: sparse.csr_array, documents: Sequence[Document], causes: Sequence[str]) -> Numbers:
-    """Return how much each word speaks for each cause; a document of a frequent cause counts less.
-
-    The equations of all causes are solved together by conjugate gradients.
-    """
+    """Return how much each word speaks for each cause; a document of a frequent cause counts less."""
     often: Counter[str] = Counter()
     for one in documents:
         often[one.cause] += one.weight  # type: ignore[assignment]
     counts = np.array([one.weight / often[one.cause] ** 0.5 for one in documents], np.float32)
-    ridge = (RIDGE * counts.mean() / counts)[:, np.newaxis]
+    counts /= counts.mean()
+    return _ridge(words, documents, causes, counts) + _logistic(words, documents, causes, counts) / SHARPNESS
+
+
+def _logistic(
+    words: sparse.csr_array, documents: Sequence[Document], causes: Sequence[str], counts: Numbers
+) -> Numbers:
+    """Return the weights with which the causes of the documents are likeliest, less what large weights cost."""
+    places = {cause: at for at, cause in enumerate(causes)}
+    true = np.arange(len(documents)), np.array([places[one.cause] for one in documents])
+    turned, shape = words.T.tocsr(), (words.shape[1], len(causes))
+
+    def cost(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        held = flat.reshape(shape).astype(np.float32)
+        likely = words @ held
+        likely = np.exp(likely - likely.max(axis=1, keepdims=True))
+        likely /= likely.sum(axis=1, keepdims=True)
+        surprise = -(counts * np.log(np.maximum(likely[true], np.finfo(np.float32).tiny))).sum()
+        likely[true] -= 1
+        slope = turned @ (likely * counts[:, np.newaxis]) + PENALTY * held
+        return float(surprise + PENALTY / 2 * (held**2).sum()), slope.ravel().astype(np.float64)
+
+    found = minimize(cost, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B", options=TRIES)
+    return np.asarray(found.x.reshape(shape), np.float32)
+
+
+def _ridge(words: sparse.csr_array, documents: Sequence[Document], causes: Sequence[str], counts: Numbers) -> Numbers:
+    """Return the weights that come nearest to 1 for the cause of each document and to 0 for all others.
+
+    The equations of all causes are solved together by conjugate gradients.
+    """
+    ridge = (RIDGE / counts)[:, np.newaxis]
     wanted = np.equal.outer([one.cause for one in documents], causes).astype(np.float32)
     speaks = wanted / (1 + ridge)
     left = wanted - (words @ (words.T @ speaks) + ridge * speaks)
@@ -220,9 +251,9 @@ def _weights(words: sparse.csr_array, documents: Sequence[Document], causes: Seq
 
 def _line(tells: float, weights: Numbers) -> str:
     kept = np.flatnonzero(abs(weights) >= LEAST)
-    steps = np.clip(np.rint(weights[kept] * STEPS / COARSE) * COARSE + ZERO, 0, DIGITS**2 - 1)
+    steps = np.clip(np.rint(weights[kept] * STEPS) + ZERO, 0, DIGITS - 1)  # finer ones rank no better, and pack worse
     return _digits(tells * SCALE) + "".join(
-        f"{_digits(at)}{_digits(step)}" for at, step in zip(kept.tolist(), steps.tolist(), strict=True)
+        f"{_digits(at)}{_spelt(int(step))}" for at, step in zip(kept.tolist(), steps.tolist(), strict=True)
     )
 
 
@@ -281,14 +312,16 @@ class Score:
         return f"{self.machines} machines: first {first:.1%}, of three {three:.1%}, of five {five:.1%}"
 
 
-def validate(documents: Sequence[Document], vocabulary: Sequence[Document]) -> tuple[Score, Score]:
+def validate(
+    documents: Sequence[Document], vocabulary: Sequence[Document], asked_folds: Iterable[int] = range(FOLDS)
+) -> tuple[Score, Score]:
     """Return how well machines are ranked using only other repositories' cases, and how well by frequency alone."""
     every = (*documents, *vocabulary)
     causes = sorted({one.cause for one in every})
     words = _words(every, _tells(every))
     folds = np.array([_fold(one) if one.source else FOLDS for one in every])
     ranked, common = [], []
-    for fold in range(FOLDS):
+    for fold in asked_folds:
         known, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         often = [cause for cause, _ in Counter(every[at].cause for at in known if every[at].source).most_common()]
         weights = _weights(words[known], [every[at] for at in known], causes)

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 ABSENT, CHOSEN = "nvidia-absent-said", "cpu-meant-said"
 
 
-def none_here(facts: Facts) -> bool:
-    """Return whether the text says that the machine has no GPU and nothing shows one."""
-    return heard(facts, ABSENT) and not nvidia_here(facts)
+def none_here(facts: Facts, *, surely: bool = False) -> bool:
+    """Return whether the text says that the machine has no GPU and nothing shows one; surely: it says what it is."""
+    mac = not facts.host.os or facts.host.os.startswith("macOS")
+    kinds = {one.values.get("kind") for one in said(facts, ABSENT)}
+    absent = "cpu" in kinds or ("mac" in kinds and mac) if surely else bool(kinds)
+    return absent and not nvidia_here(facts)
 
 
 def on_cpu(facts: Facts) -> bool:

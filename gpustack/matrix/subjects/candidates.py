@@ -24,18 +24,18 @@ NOTHING_WRONG, WORKS = HEALTHY = ("none", "works")
 # What is no cause either: a GPU at work, and something beside it that may be a fault of the machine.
 DOUBT = "doubt"
 NO_CAUSES = (*HEALTHY, DOUBT)
-DIGITS, STEP = 36, 4  # numbers have two base-36 digits; a weight has one for the cause, and one for how much
-# How informative a word is, in hundredths; weights, in thousandths, 0 in the middle.
-SCALE, STEPS, ZERO = 100, 1000, 648
+DIGITS, STEP = 36, 3  # numbers have two base-36 digits; a weight has one for the cause, and one digit for how much
+# How informative a word is, in hundredths; weights, in fiftieths, and the digit of 0: most of them speak for a cause.
+SCALE, STEPS, ZERO = 100, 50, 12
 LIBRARIES = (
     *("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia", "dcgm_"),
     *("flash_attn", "exllama", "amdvlk"),
 )
 WITHIN = ("cuda", "nvidia", "rocm", "opencl", "vulkan")  # pycuda, getcudaenableddevicecount
 CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla", "quadro", "jetson")
-# The score of a cause with which words tell of the stack though they name no part of it: that of few words is high by
-# chance. By how much it has to be above that of no cause, which other texts have taught (docs/decisions/0030).
-TELLING, TELLING_FEW, FEW, ABOVE = 0.1, 0.25, 16, 0.05
+# By how much the score of a cause has to be above that of none, which other texts have taught, where words tell of the
+# stack though they name no part of it, and there are few of them: their score is high by chance (docs/decisions/0030).
+ABOVE, FEW = 0.3, 16
 # What else names it, beside the names of systems: parts, and programs that run on GPUs only.
 OWN = frozenset(
     {
@@ -60,13 +60,11 @@ SHARED = frozenset(
 )
 # A card, by its number alone, or one for computing.
 MODEL = re.compile(
-    r"(?:[1-5]0[5-9]0|16[56]0|[5-7][5-9]00|90[67]0|(?:v|a|h|b|gh|gb)[1-3]00|l[24]0|mi[23]\d{2}x?|[pk][48]0)s?"
+    r"(?:[1-5]0[5-9]0|16[56]0|[5-7][5-9]00|90[67]0|(?:v|a|h|b|gh|gb)[1-3]00|l[24]0|a[2-6]000|mi[23]\d{2}x?|[pk][48]0)s?"
 )
 NOT_A_MODEL = "1080"  # the height of a picture
 DRIVER = re.compile(r"\bdrivers? (?:version )?[3-6]\d{2}(?:\.\d{2,3}){0,2}\b")  # a release of NVIDIA's
 SHORTEST = 3  # letters in a part of a word
-# How much likelier a cause is whose machines are recorded more often than those of most causes (docs/decisions/0012).
-USUAL, OFTEN = 20, 0.25
 STEM, OF_STEM = 5, "~"  # letters in which the forms of a word agree: throttled, throttling
 MOST_LETTERS = 100_000  # characters of a text, at its beginning and at its end
 _WORD = re.compile(r"[a-z_][a-z0-9_]{0,60}(?:[.+-][a-z0-9_]{1,60}){0,12}|\d{1,12}(?:\.\d{1,6})?")
@@ -123,7 +121,7 @@ class Index:
         scores = dict(zip(self.causes, self._scores(self._held(known)), strict=False))
         nothing, _ = scores.pop(NOTHING_WRONG, 0.0), scores.pop(DOUBT, 0.0)
         few = sum(" " not in one and not one.startswith(OF_STEM) for one in known) < FEW
-        return max(scores.values(), default=0.0) >= max(TELLING_FEW if few else TELLING, nothing + ABOVE)
+        return max(scores.values(), default=0.0) > max(nothing, 0.0) + (ABOVE if few else 0.0)
 
     def names_it(self, word: str) -> bool:
         """Return whether a word names a part of the stack, or a card."""
@@ -153,11 +151,8 @@ class Index:
             for cause, weight in weights:
                 if weight > 0:
                     spoken[cause].append((tells * weight, name))
-        best, threads = max(scores), _of_causes(self.cases)
+        best = max(scores)
         parts = [exp((score - best) * self.sharpness) for score in scores]
-        for number, one in enumerate(self.causes):
-            if one not in NO_CAUSES:
-                parts[number] *= ((len(threads.get(number, ())) + 1) / USUAL) ** OFTEN
         ranked = sorted(zip(parts, self.causes, spoken, strict=True), key=lambda one: (-one[0], one[1]))
         whole = sum(parts)
         return tuple(
@@ -199,7 +194,7 @@ def _numbers(line: str) -> tuple[float, tuple[tuple[int, float], ...]]:
 
 def _weights(line: str) -> Iterator[tuple[int, float]]:
     for at in range(0, len(line), STEP):
-        yield int(line[at : at + 2], DIGITS), (int(line[at + 2 : at + STEP], DIGITS) - ZERO) / STEPS
+        yield int(line[at : at + 2], DIGITS), (int(line[at + 2], DIGITS) - ZERO) / STEPS
 
 
 @cache
