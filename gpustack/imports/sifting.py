@@ -153,13 +153,23 @@ DOCUMENTED = re.compile(
     r"(?![^\n]{0,200}\b(?:but|mine|my|our|I have|I use|we have|we use|installed|here)\b)[^\n]{0,300}?"
     r"(?:[.;?](?=\s|$)|$)"
     r"|(?:^|(?<=[.;] ))(?:The |This )?(?:message|error|warning) [\"'`\u201c][^\n]{5,200}[\"'`\u201d] (?:is|are) "
-    r"(?:explained|described|documented|listed)\b[^\n.;]{0,80}[.;]?",
+    r"(?:explained|described|documented|listed)\b[^\n.;]{0,80}[.;]?"
+    # What stands below "in the docs:", what an example shows, what is found in source, and what a script prints.
+    r"|\bin the (?:docs|documentation|README|wiki|manual)\b[^\n]{0,60}:[ \t]*\n(?:>[^\n]*\n?){1,10}"
+    r"|\b(?:sample|example) (?:line|output|log|message)s? (?:from|of|in)\b[^\n:]{0,40}:[ \t]*\n[^\n]*"
+    r"|\bexam (?:q|question)\b[^\n]*"
+    r"|^(?:\$ )?(?:e?grep|git grep) -\w+ \"[^\"\n]{1,80}\"[^\n]*\n(?:[\w./+-]{1,120}:[^\n]*\n?){0,10}"
+    r"|^[ \t]*echo \"[^\"\n]*\"",
     re.IGNORECASE | re.MULTILINE,
 )
 ANOTHER = re.compile(
     r"(?:^|(?<=[.;] ))(?:My |A |The )?(?:colleague|co-?worker|friend|team ?mate|brother|student)(?:'s?|\u2019s)"
     r"(?: (?:laptop|machine|PC|computer|server|box|workstation))?(?: (?:has|had|got|gets|sees|shows|prints|says))\b"
     r"[^\n;]{0,160};(?= mine\b| my\b)"
+    r"|(?:^|(?<=[.;] ))(?:my|a) (?:colleague|co-?worker|friend)(?: in \w+)? (?:has|had|got|gets|sees)\b"
+    r"[^\n;]{0,160}\n(?=on mine\b|mine\b)"
+    r"|^on (?:the|my) old (?:pc|machine|computer|laptop|server|card)\b[^\n]{0,80}\b(?:got|had|saw)\b[^\n]{0,40}\n"
+    r"[^\n]{0,200}(?=\n(?:the )?new\b)"
     r"|(?:^|(?<=[.;,] ))(?:my|the|our) (?:old|previous|former) (?:[\w-]+ ){0,3}?(?:card|GPU|laptop|PC|machine|computer"
     r"|server|board|\d{3,4}(?: ?(?:Ti|Super|XT))?) (?:kept|used to|had|would|died|broke|was|got)\b[^\n.;,]{0,120}",
     re.IGNORECASE | re.MULTILINE,
@@ -169,7 +179,10 @@ WELL = re.compile(
     r"\b(?:everything|it|all|cuda|torch|pytorch|tensorflow|nvidia-smi|training|inference)\b[^.!?\n]{0,40}?"
     r"\b(?:works?|runs?|working|running|fine|ok|stable)\b[^.!?\n]{0,24}\b(?:now|again|since|perfectly)\b"
     r"|\bnow\b[^!?\n]{0,40}?\b(?:(?:everything|it|all) (?:works?|runs?)|(?:returns|is|gives|prints|says|shows) True)\b"
-    r"|^(?P<heading>(?:EDIT|Edit|UPDATE|Update)?\d?[:, ]{0,2}(?:solved|fixed|resolved)\b(?=[:.,;!]|$| (?:by|it|now)\b))"
+    r"|^(?P<heading>(?:EDIT|Edit|UPDATE|Update)?\d?[:, ]{0,2}(?:solved|fixed|resolved|solucionado|gelöst|résolu"
+    r"|решено|已解决|解決しました|解決済み)"
+    r"\b(?=[:.,;!]|$| (?:by|it|now)\b)|[^\n]{0,200}\b(?:you can close|issue kan dicht)\b)"
+    r"|^(?:EDIT|UPDATE) ?\d?:[^.!?\n]{0,60}\b(?:loaded|works?|fine|ok) now\b"
     r"|\b[Ww]ith [\w.]{1,30} (?:it|everything|all) (?:runs|works)\b"
     # At the end, after what helped.
     r"|\b(?:after|once|by|since)\b[^.!?\n]{3,80}?\b(?:it|everything|all|this|that|I can)\b[^.!?\n]{0,16}?"
@@ -184,10 +197,11 @@ NOT_WELL = re.compile(
     r"|no longer|without it|only|error(?! (?:is|was) (?:gone|fixed|solved)))\b",
     re.IGNORECASE,
 )
+STILL = re.compile(r"\b(?:but|still|however|yet|until)\b", re.IGNORECASE)  # below "Solved"
 # What no longer applies once it works: quoted lines, printed errors, sentences about the past.
 OLD_LINE = re.compile(
     r"[ \t]{0,8}>|[^\n]{0,80}?(?:[A-Z][a-z]{1,40}Error\b|\b(?:NVRM|Xid|Failed to|FATAL|ERROR)\b"
-    r"|\b(?:[Ee]rror:? |error:|undefined symbol|cannot open shared|could not select|not compiled with"
+    r"|\b(?:[Ee]rror[:!]? |error:|undefined symbol|cannot open shared|could not select|not compiled with"
     r"|version mismatch))"
 )
 OLD_SENTENCE = re.compile(
@@ -217,11 +231,10 @@ def own(text: str) -> tuple[str, str]:
         over += [part.removesuffix(later) for part, later in parts]
         text = "\n\n".join(later for _, later in parts)
     said = list(WELL.finditer(text))
-    if not said or NOT_WELL.search(text, said[-1].start()):
+    headed = any(one["heading"] for one in said)
+    if not said or (STILL if headed else NOT_WELL).search(text, said[-1].start()):
         return text, "\n".join(over)
-    end = (
-        len(text) if any(one["heading"] for one in said) else said[-1].end()
-    )  # "Solved:" is written above what it is about, too
+    end = len(text) if headed else said[-1].end()  # "Solved:" is written above what it is about, too
     lines = text[:end].split("\n")
     kept = ["" if OLD_LINE.match(line) else OLD_SENTENCE.sub("", line) for line in lines]
     over += [line for line, left in zip(lines, kept, strict=True) if line != left]

@@ -137,3 +137,27 @@ def test_what_no_such_machine_can_have_is_not_at_fault(text: str) -> None:
 def test_x_windows_is_not_windows() -> None:
     text = "nvidia340 fails to build on linux4.19. It does not reboot into X Windows"
     assert _judged(text).verdict.root_causes == ("dkms-build-failed",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Solucionado!! el error era\nRuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
+        "已解决:之前报错 Failed to initialize NVML: Driver/library version mismatch\n重启之后正常,关闭 issue",
+        "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service\nEDIT: enrolled the key, loaded now",
+        "In the docs it says:\n> NVIDIA-SMI has failed because it couldn't communicate with the driver.\nA typo?",
+        "Sample line from NVIDIA's docs:\nNVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.\nregex?",
+        '$ grep -rn "GPU has fallen off the bus" modules/\nosinit.c:  "GPU has fallen off the bus."\nwho sets it?',
+        "my colleague in Lyon gets CUDA error: no kernel image is available on his K80,\non mine (A100) all passes",
+        "login node has no gpus, that is known\nNVIDIA-SMI has failed because it couldn't communicate with the driver.",
+    ],
+)
+def test_what_is_solved_quoted_or_meant_of_another_machine_is_not_at_fault(text: str) -> None:
+    assert _judged(text).verdict.root_causes == ()
+
+
+def test_what_goes_wrong_below_solved_is_at_fault() -> None:
+    text = (
+        "Solved: the fan.\nBut still RuntimeError: The NVIDIA driver on your system is too old (found version 11040)."
+    )
+    assert _judged(text).verdict.root_causes == ("driver-too-old-for-cuda-build",)
