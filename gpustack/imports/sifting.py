@@ -159,7 +159,7 @@ DOCUMENTED = re.compile(
     r"|\b(?:sample|example) (?:line|output|log|message)s? (?:from|of|in)\b[^\n:]{0,40}:[ \t]*\n[^\n]*"
     r"|\bexam (?:q|question)\b[^\n]*"
     r"|^(?:\$ )?(?:e?grep|git grep) -\w+ \"[^\"\n]{1,80}\"[^\n]*\n(?:[\w./+-]{1,120}:[^\n]*\n?){0,10}"
-    r"|^[ \t]*echo \"[^\"\n]*\"",
+    r"|^[ \t]*echo \"[^\"\n]*\"; exit \d",
     re.IGNORECASE | re.MULTILINE,
 )
 ANOTHER = re.compile(
@@ -181,7 +181,8 @@ WELL = re.compile(
     r"|\bnow\b[^!?\n]{0,40}?\b(?:(?:everything|it|all) (?:works?|runs?)|(?:returns|is|gives|prints|says|shows) True)\b"
     r"|^(?P<heading>(?:EDIT|Edit|UPDATE|Update)?\d?[:, ]{0,2}(?:solved|fixed|resolved|solucionado|gelöst|résolu"
     r"|решено|已解决|解決しました|解決済み)"
-    r"\b(?=[:.,;!]|$| (?:by|it|now)\b)|[^\n]{0,200}\b(?:you can close|issue kan dicht)\b)"
+    r"\b(?=[:.,;!]|$| (?:by|it|now)\b)|[^\n]{0,200}\b(?:you can close(?: (?:this|it|the issue))?"
+    r"|issue kan dicht)[.!]*[ \t]*$)"
     r"|^(?:EDIT|UPDATE) ?\d?:[^.!?\n]{0,60}\b(?:loaded|works?|fine|ok) now\b"
     r"|\b[Ww]ith [\w.]{1,30} (?:it|everything|all) (?:runs|works)\b"
     # At the end, after what helped.

@@ -156,6 +156,11 @@ def test_what_is_solved_quoted_or_meant_of_another_machine_is_not_at_fault(text:
     assert _judged(text).verdict.root_causes == ()
 
 
+def test_that_a_lid_can_be_closed_solves_nothing() -> None:
+    text = "you can close the lid, then:\nNVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus."
+    assert _judged(text).verdict.root_causes == ("gpu-fell-off-bus",)
+
+
 def test_what_goes_wrong_below_solved_is_at_fault() -> None:
     text = (
         "Solved: the fan.\nBut still RuntimeError: The NVIDIA driver on your system is too old (found version 11040)."
