@@ -41,7 +41,6 @@ OWN_WORDS = {
         r"amd|radeon|roc[mk]|\bhip|gfx|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|drm dev"
         r"|render|group"
     ),
-    "nvidia": re.compile(""),
     "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native.api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
 }
 OF_PROGRAMS = {
@@ -212,29 +211,31 @@ def elsewhere(cause: str, facts: Facts) -> bool:
     early = () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT
     never = cause == NOT_ON_WINDOWS and (early or heard(facts, "docker-run"))  # in containers of Linux
     away = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
-    apart = "nvidia" in _ways(cause) and amd.foreign(facts)
+    apart = "nvidia" in _makers(cause) and amd.foreign(facts)
     return never or away or apart or (facts.host.wsl and cause.startswith(NOT_IN_WSL))
 
 
 def possible(cause: str, facts: Facts) -> bool:
     """Return whether it may be the cause of what a text tells: a machine like this can have it, and it is named."""
     unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
-    ways = _ways(cause)
-    unmade = not any(_named(OWN_WORDS[one], facts) for one in ways)
-    unmade = "nvidia" not in ways and _makers(facts).isdisjoint(ways) if _makers(facts) else unmade
     driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
     unlocked = any(copy.facts.get("secure_boot") is False for copy in copies(facts, "linux-kernel"))
     accepted = cause == KEY_REJECTED and unlocked and not heard(facts, "secure-boot-blamed-said")  # which it was until
-    unnamed = unnamed or (bool(ways) and unmade)
-    return not (unnamed or driven or accepted or elsewhere(cause, facts))
+    return _made_here(cause, facts) and not (unnamed or driven or accepted or elsewhere(cause, facts))
 
 
-def _ways(cause: str) -> Sequence[str]:
-    return next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), "").split()
+def _makers(cause: str) -> Sequence[str]:
+    """Return the makers of the GPUs that a cause is about; none: of any."""
+    return next((makers for start, makers in VENDORS.items() if cause.startswith(start)), "").split()
 
 
-def _makers(facts: Facts) -> frozenset[str]:
-    return frozenset(GPUS[one.id] for one in facts.components if one.id in GPUS and one.status is Status.PRESENT)
+def _made_here(cause: str, facts: Facts) -> bool:
+    """Return whether a GPU of these makers is here or, where none is known, named; NVIDIA's need no name."""
+    makers = _makers(cause)
+    here = {GPUS[one.id] for one in facts.components if one.id in GPUS and one.status is Status.PRESENT}
+    if not makers or "nvidia" in makers:
+        return True
+    return not here.isdisjoint(makers) if here else any(_named(OWN_WORDS[one], facts) for one in makers)
 
 
 def _named(words: re.Pattern[str], facts: Facts) -> bool:
