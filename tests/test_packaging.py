@@ -20,7 +20,7 @@ else:
 
 REPO = Path(__file__).resolve().parent.parent
 FOLDERS = ("gpustack", "probes", "microbench", "compat-matrix", "examples")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def run(*argv: str | Path, cwd: Path | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from math import floor
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 # What a list of those that are left does not answer: that another GPU is gone, or a part of one.
 GONE = frozenset({"gpu-missing", "gpu-fell-off-bus", "gpu-not-answering", "gpu-sensor-error", "nvlink-inactive"})
-UNWELL = ("fabric-manager-failed", "device-count-zero")
+UNWELL = ("fabric-manager-failed", "device-count-zero", "memory-without-process-said")
 # What says that something beside a GPU at work is wrong.
 WRONG = (
     *(*ILL, "works-as-root", "device-count-zero", "gpus-fail-together", "gpu-unused-said"),
@@ -36,13 +37,18 @@ SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-liste
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
 DENIALS = {"no", "not", "found", "false", "without", "until"}  # beside words that something works
 SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table has them ("a": N/A)
-# How likely a sound machine has to be where only words show it; and how much likelier than the likeliest fault or doubt
+# How likely a sound machine has to be where someone says so; and how much likelier than the likeliest fault or doubt
 # where the driver answers (beside a complaint, that of one with a GPU at work alone counts), and where a program shows
 # a result; each without and beside a complaint (docs/decisions/0030).
 IN_WORDS, ANSWERS, RESULT = (0.25, 0.75), (0.3, 0.75), (0.1, 0.5)
 CLEAR = 0.25  # how much of all weight it has to have beside an answer of the driver: of few words it is spread thin
-SURE = 0.9  # how much of all weight it has to have where someone complains of a rate, or where no sentence is
+SURE = 0.93  # how much of all weight it has to have whatever someone complains of
+PROBABLY = 0.75  # the same of a GPU at work alone, where nothing recognised shows it or points to a fault
+BEFORE = 0.4  # how likely, relative to the likeliest fault, where an older release of the same program works
 ENOUGH = 8  # words that say more than the name of a card
+MUCH = 10, 20  # words that tell enough to be sure: without, and beside a complaint
+SOFT = ("gpus-fail-together", "gpu-unused-said", "hang")  # said by people of programs as well; the rest is AGAINST it
+AGAINST = tuple(one for one in WRONG if one not in SOFT)
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 # How much likelier that is to which a message mostly leads, to which it leads too, what explains it, and what does not
@@ -79,15 +85,14 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     if facts.taken or status not in {Health.HEALTHY, Health.UNKNOWN}:
         return status
     faults = (one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT)
-    if status is Health.UNKNOWN and heard(facts, *WRONG, *faults):
+    if status is Health.UNKNOWN and heard(facts, *faults):
         return status
     text = _Text(facts, matrix)
-    if status is Health.HEALTHY or (text.lists and not text.complains):  # a list is no reply to a complaint
-        if text.answers:
-            return Health.HEALTHY
-        if status is Health.HEALTHY:
-            return Health.UNKNOWN
-    return Health.HEALTHY if text.works else status
+    if status is Health.HEALTHY:
+        return status if text.answers else Health.UNKNOWN
+    listed = text.lists and not text.complains and text.answers  # a list is no reply to a complaint
+    well = text.surely if heard(facts, *WRONG) else listed or text.works
+    return Health.HEALTHY if well else status
 
 
 class _Text:
@@ -99,12 +104,12 @@ class _Text:
         self.spoken = len(SPOKEN.intersection(self.words))
         self.ails = bool(heard(facts, "ailing-said"))
         self.result = bool(heard(facts, AT_WORK))
-        leads = (one.kind for one in patterns(matrix) if one.likely)
-        self.complains = bool(heard(facts, *WRONG, *leads) or (self.spoken > 1 and self.ails))
+        self.led = bool(heard(facts, *(one.kind for one in patterns(matrix) if one.likely)))
+        self.complains = bool(heard(facts, *WRONG) or self.led or (self.spoken > 1 and self.ails))
         held = index(matrix)
-        self.weights = {one.cause: one.weight for one in held.rank(features(facts))}
+        self.weights = held.shares(features(facts))
         self.apart = bool(misfits(facts, matrix))
-        self.named = any(map(held.names_it, self.words)) or any(one.id in GPUS for one in facts.components)
+        self.named = any(map(held.names_it, facts.words)) or any(one.id in GPUS for one in facts.components)
 
     @property
     def lists(self) -> bool:
@@ -133,14 +138,25 @@ class _Text:
     def works(self) -> bool:
         """Whether words alone tell of a GPU at work."""
         odd = "nan" in self.words and {"gpu", "gpus"}.isdisjoint(self.words)  # whether a GPU computed it, nobody says
-        surely = self.weights.get(WORKS, 0.0) >= SURE and len(self.words) >= 2 * ENOUGH
-        if odd or self.apart or not self.named or (self.complains and heard(self.facts, "rate-said") and not surely):
+        if odd or self.apart or not self.named:
+            return False
+        before = heard(self.facts, "older-build-works-said") and not self.led
+        if self.surely or (before and self.share(HEALTHY) >= BEFORE):
+            return True
+        if self.complains and heard(self.facts, "rate-said"):
             return False
         if not self.complains and (heard(self.facts, "works-said") or self.fine):
             return True
-        shown = heard(self.facts, *SHOWN)
-        tells = shown or surely or (self.spoken and len(self.words) >= ENOUGH)
-        return bool(tells) and self.calm(HEALTHY if shown else (WORKS,)) >= IN_WORDS[self.complains or self.ails]
+        if heard(self.facts, *SHOWN):
+            return self.calm(HEALTHY) >= IN_WORDS[self.complains or self.ails]
+        enough = ENOUGH if self.spoken else 2 * ENOUGH
+        return not self.led and len(self.words) >= enough and self.calm((WORKS,)) >= PROBABLY
+
+    @property
+    def surely(self) -> bool:
+        """Whether nearly all weight is that of a sound machine, and nothing points to a fault of it."""
+        told = len(self.words) >= MUCH[self.complains] and not (self.led or heard(self.facts, *AGAINST))
+        return told and self.named and not self.apart and self.calm(HEALTHY) >= SURE
 
     @property
     def fine(self) -> bool:
@@ -185,10 +201,10 @@ def likely(
     factors |= dict.fromkeys(apart, JOINED)
     weights = {cause: one.weight * factors.get(cause, 1) for cause, one in ranked.items()}
     whole = sum(weights.values())
-    others = [one for one in ranked if one not in NO_CAUSES and one not in known and possible(one, facts)]
-    others.sort(key=lambda one: (-weights[one], one))
+    others = sorted(ranked.keys() - {*known, *NO_CAUSES}, key=lambda one: (-weights[one], one))
     least = LEAST * sum(weights[one] for one in others)
-    for cause in (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if weights[one] >= least)):
+    first = [*islice((one for one in others if possible(one, facts)), MOST)]
+    for cause in (*first[:ALWAYS], *(one for one in first[ALWAYS:] if weights[one] >= least)):
         one = ranked[cause]
         yield Candidate(
             id=one.cause,

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gpustack.diagnose.machine import amd, exercised, intel
 from gpustack.diagnose.machine.events import MESSAGE, heard
-from gpustack.diagnose.machine.inventory import driver_works, gpus, on_bus, ours, starts
+from gpustack.diagnose.machine.inventory import driver_release, driver_works, gpus, on_bus, ours, starts
 from gpustack.diagnose.machine.values import at, copies, everything, flag, text, told, version
 from gpustack.diagnose.requirements.versions import IN_WORDS
 from gpustack.diagnose.rule import explained_by
@@ -31,6 +31,7 @@ VENDORS = {
     **dict.fromkeys(("rocm-", "gpu-unsupported-by-kfd", "amdgpu-"), "amd"),
     **dict.fromkeys(("intel-", "oneapi-"), "intel"),
     "user-not-in-render": "amd intel",
+    "cuda-visible-devices-": "",  # HIP reads it, and has one of its own
     **dict.fromkeys(
         ("nvidia-", "cuda-", "cudnn-", "libcuda-", "nvcc-", "tf-cannot-dlopen", "driver-too-old-for-cuda"), "nvidia"
     ),
@@ -41,7 +42,9 @@ OWN_WORDS = {
         r"amd|radeon|roc[mk]|\bhip|gfx|\bkfd\b|\bhsa|miopen|\brx ?\d{3,4}|\bmi\d{2,3}|vega|navi|ryzen|/dri|drm dev"
         r"|render|group"
     ),
-    "intel": re.compile(r"intel|level.?zero|\bze_|xpu|native.api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino"),
+    "intel": re.compile(
+        r"intel|level.?zero|\bze_|xpu|native.api|\bur_|one(?:api|dnn|ccl)|sycl|mkl|\barc\b|openvino|\bqsv|vaapi|i915|\bihd"
+    ),
 }
 OF_PROGRAMS = {
     "wsl-": re.compile(r"wsl|windows|microsoft|/mnt/c"),
@@ -56,6 +59,7 @@ OF_PROGRAMS = {
 NOT_ON_WINDOWS, FIRST_WITHOUT = "tf-no-native-windows-gpu", (2, 11)  # the first TensorFlow without
 KEY_REJECTED = "secure-boot-key-rejected"
 NO_DRIVER, SMI_WORKS = "nvidia-driver-missing", ("wsl-smi-works", "host-smi-works")
+OF_NVIDIA_GPUS = ("container-no-gpus-flag", "container-toolkit-missing")  # nothing without one
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
 NOT_IN_WSL = (
     "amdgpu-",
@@ -163,7 +167,8 @@ def _is_ground(other: Finding, finding: Finding) -> bool:
 
 def _explains(cause: Finding, finding: Finding) -> bool:
     """Return whether a finding can be the cause of another: it weighs as much, and it is about the same thing."""
-    same = cause.instance == finding.instance or cause.id not in OWN_INSTANCE or _of_its_copy(cause, finding)
+    same = cause.instance in {finding.instance, finding.component}
+    same = same or cause.id not in OWN_INSTANCE or _of_its_copy(cause, finding)
     same = same and (cause.id not in OWN_COMPONENT or cause.component == finding.component)
     same = same and (finding.id not in OF_ONE_GPU or cause.instance in {None, finding.instance})
     strong = cause.severity is Severity.ERROR or finding.severity is not Severity.ERROR or cause.id in ON_PURPOSE
@@ -218,10 +223,11 @@ def elsewhere(cause: str, facts: Facts) -> bool:
 def possible(cause: str, facts: Facts) -> bool:
     """Return whether it may be the cause of what a text tells: a machine like this can have it, and it is named."""
     unnamed = any(cause.startswith(start) and not _named(words, facts) for start, words in OF_PROGRAMS.items())
-    driven = cause == NO_DRIVER and (driver_works(facts) or heard(facts, *SMI_WORKS))
+    driven = cause == NO_DRIVER and bool(driver_works(facts) or heard(facts, *SMI_WORKS) or driver_release(facts))
+    absent = cause in OF_NVIDIA_GPUS and bool(heard(facts, "nvidia-absent-said"))
     unlocked = any(copy.facts.get("secure_boot") is False for copy in copies(facts, "linux-kernel"))
     accepted = cause == KEY_REJECTED and unlocked and not heard(facts, "secure-boot-blamed-said")  # which it was until
-    return _made_here(cause, facts) and not (unnamed or driven or accepted or elsewhere(cause, facts))
+    return _made_here(cause, facts) and not (unnamed or driven or absent or accepted or elsewhere(cause, facts))
 
 
 def _makers(cause: str) -> Sequence[str]:

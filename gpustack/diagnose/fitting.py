@@ -21,7 +21,7 @@ from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.diagnose.requirements.versions import IN_WORDS
 from gpustack.diagnose.rules.driver_age import CONSUMER
 from gpustack.diagnose.rules.toolkit import COMPILED
-from gpustack.matrix.subjects import frameworks, serving, toolkits, training
+from gpustack.matrix.subjects import drivers, frameworks, serving, toolkits, training
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
 from gpustack.model.facts import once
 from gpustack.model.report import Kept
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.frameworks import OrtRelease, TensorflowRelease
     from gpustack.model.facts import Facts
     from gpustack.model.report import Because
 
-TOLD = {"gcc": "version", "python": "version", "nvidia-driver": "version", "nvidia.ko": "flavour_on_disk"}
 # In the name of a wheel: flash_attn-2.7.4+cu12torch2.5cxx11abiFALSE.
 FOR_TORCH = re.compile(r"torch(?P<torch>[12]\.\d{1,2})(?!\d)|\+pt(?P<major>[12])(?P<minor>\d{1,2})(?!\d)")
 # The C++ ABI that a wheel is for. PyTorch's own wheels have the old one before 2.6, which came with either, and the new
@@ -45,12 +45,10 @@ FOR_CUDA = re.compile(r"cupy-cuda(?P<major>\d\d)x")
 TAG = re.compile(r"\+(?:cpu|cu\d+|rocm\d|xpu)")
 INSTALLS = ("package-install-said", "package-build-said", "setup-failed")
 ORT = ("onnxruntime-gpu", "onnxruntime")
-DISCRETE = re.compile(r"Arc|Instinct|Radeon (?:RX|Pro|VII)|Data Center GPU|Navi|Vega (?:10|20)|Aldebaran|Ellesmere")
 REFUSED, LATER = "insufficient-driver", "later-without-gpu-said"
 LACKS = ("missing-library", "missing-library-tf", "cannot-load-library", REFUSED)
-ARCH = "arch-asked"  # a target that someone compiles for
-
-
+MEANT = ("cpu-meant-said", "nvidia-absent-said")
+AILING = "ailing-said"
 # Words beside a list of GPUs of something that does not work with them.
 FAILURES = {
     *("error", "errors", "failed", "fails", "failure", "fault"),
@@ -69,20 +67,25 @@ def misfits(facts: Facts, matrix: Matrix) -> Mapping[str, Because]:
     return {} if facts.taken else dict(one for join in JOINS for one in join(facts, matrix))
 
 
-def _known(facts: Facts, component: str) -> Because:
-    return because(facts, component, TOLD[component])
+def _runtime(facts: Facts, matrix: Matrix) -> OrtRelease | None:
+    return frameworks.onnxruntime_of(matrix, version(facts, "onnxruntime") or installed(facts, *ORT) or "0")
+
+
+def _tensorflow(facts: Facts, matrix: Matrix) -> TensorflowRelease | None:
+    held = version(facts, "tensorflow") or installed(facts, "tensorflow", "tensorflow-gpu")
+    return frameworks.tensorflow_of(matrix, held or "0")
 
 
 def _compiler(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     toolkit, gcc = used(facts), numbers(version(facts, "gcc"))
     row = toolkits.compilers_of(matrix, toolkit.version) if toolkit and gcc else None
     if row and row.gcc_max and gcc[0] > row.gcc_max:
-        yield "host-compiler-too-new", _known(facts, "gcc")
+        yield "host-compiler-too-new", because(facts, "gcc", "version")
 
 
 def _targets(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     toolkit = used(facts)
-    for message in said(facts, ARCH) if toolkit else ():
+    for message in said(facts, "arch-asked") if toolkit else ():
         arch = CodeArch.parse(f"sm_{message.values.get('digits', '').replace('.', '')}")
         known = matrix.arch(arch.capability) if arch else None
         if toolkit and known and known.last_toolkit and toolkit.cuda > known.last_toolkit:
@@ -91,10 +94,13 @@ def _targets(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
             yield "toolkit-too-old-for-arch", because_said(message)
 
 
+def _compiles(facts: Facts) -> bool:
+    return any(COMPILED.search(one.line) for one in said(facts, *INSTALLS))
+
+
 def _nvcc(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
     mine, toolkit = torch(facts), used(facts)
-    compiled = any(COMPILED.search(one.line) for one in said(facts, *INSTALLS))
-    if compiled and mine and mine.cuda and toolkit and toolkit.sure and toolkit.cuda.major != mine.cuda.major:
+    if _compiles(facts) and mine and mine.cuda and toolkit and toolkit.sure and toolkit.cuda.major != mine.cuda.major:
         yield "nvcc-torch-mismatch", toolkit.because
 
 
@@ -132,18 +138,18 @@ def _modules(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     kinds = {text(module, "flavour"), text(module, "flavour_on_disk")}
     kinds |= {"proprietary"} if heard(facts, "closed-module-named") else set()
     if flavour and flavour.open == "impossible" and (is_open(facts) or "open" in kinds):
-        yield "open-module-unsupported-gpu", _known(facts, "nvidia.ko")
+        yield "open-module-unsupported-gpu", because(facts, "nvidia.ko", "flavour_on_disk")
     if flavour and flavour.closed == "impossible" and "proprietary" in kinds:
-        yield "closed-module-unsupported-gpu", _known(facts, "nvidia.ko")
+        yield "closed-module-unsupported-gpu", because(facts, "nvidia.ko", "flavour_on_disk")
 
 
 def _branches(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     arch, branch = architecture(facts, matrix), branch_of(release(facts))
     span = matrix.span(arch) if arch else None
     if span and branch and span.first and branch < span.first:
-        yield "driver-too-old-for-gpu", _known(facts, "nvidia-driver")
-    if span and branch and span.last and branch > span.last:
-        yield "legacy-gpu-needs-older-branch", _known(facts, "nvidia-driver")
+        yield "driver-too-old-for-gpu", because(facts, "nvidia-driver", "version")
+    if span and branch and span.last and drivers.series_of(matrix, branch) > span.last:
+        yield "legacy-gpu-needs-older-branch", because(facts, "nvidia-driver", "version")
 
 
 def _python(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
@@ -151,7 +157,7 @@ def _python(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     for name, held in distributions(facts).items() if here and is_version(here) else ():
         pythons = pythons_of(matrix, name, str(held).partition("+")[0])
         if here and pythons and minor(here) not in pythons:
-            yield "python-version-no-wheel", _known(facts, "python")
+            yield "python-version-no-wheel", because(facts, "python", "version")
 
 
 def _binaries(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
@@ -168,17 +174,23 @@ def _foreign(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
 
 
 def _cudnn(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    made = frameworks.tensorflow_of(matrix, version(facts, "tensorflow") or "0")
+    made = _tensorflow(facts, matrix)
     for name, held in distributions(facts).items() if made else ():
         if made and name.startswith("nvidia-cudnn-cu") and numbers(str(held))[:2] < numbers(made.cudnn)[:2]:
             yield from (("cudnn-too-old", one) for one in because_package(facts, name))
 
 
+def _majors(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that something is wrong, and a framework is for another major version of CUDA than the toolkit has."""
+    toolkit, runtime, tensorflow = used(facts), _runtime(facts, matrix), _tensorflow(facts, matrix)
+    wanted = runtime.cuda if runtime else tensorflow.cuda.major if tensorflow else None
+    if toolkit and wanted not in {None, toolkit.cuda.major} and heard(facts, AILING):
+        yield "cuda-major-mixed", toolkit.because
+
+
 def _beyond_driver(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     """Yield what needs a newer driver: an image, which a GeForce's driver has to reach in full, and TensorFlow."""
-    highest = cuda_of_driver(facts, matrix)
-    held = version(facts, "tensorflow") or installed(facts, "tensorflow", "tensorflow-gpu")
-    tensorflow = frameworks.tensorflow_of(matrix, held or "0")
+    highest, tensorflow = cuda_of_driver(facts, matrix), _tensorflow(facts, matrix)
     for message in said(facts, "toolkit-named") if highest else ():
         image = CudaVersion.parse(message.values.get("image"))
         if image and highest and image > highest and heard(facts, "docker-run", "container-told"):
@@ -189,10 +201,7 @@ def _beyond_driver(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]
 
 def _other_maker(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
     """Yield that a framework is for CUDA, as those of the package index are, where only AMD or Intel has a GPU."""
-    bus = [copy for copy in on_bus(facts, "amd", "intel") if DISCRETE.search(text(copy.facts, "name") or "")]
-    others = bus or copies(facts, "amd-gpu") or copies(facts, "intel-gpu")
-    nvidia = on_bus(facts, "nvidia") or any(copies(facts, one) for one in ("gpu", "nvidia-driver", "nvml"))
-    for name in ("pytorch", "tensorflow") if others and not nvidia else ():
+    for name in ("pytorch", "tensorflow") if amd.foreign(facts) else ():
         for copy in copies(facts, name):
             if copy.version and text(copy.facts, "accelerator") in {"cuda", None} and "rocm" not in copy.version:
                 yield "cpu-only-build", because_of(facts, name, copy, "version")
@@ -213,6 +222,20 @@ def _generations(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     floor = serving.vllm_floor(matrix, vllm) if vllm else None
     if floor and here and all(cc < floor.capability for cc, _ in here):
         yield "arch-not-in-build", because(facts, "vllm", "version")
+    toolkit = None if any(one.cuda for one in builds(facts)) or not heard(facts, AILING) else used(facts)
+    if toolkit and here and all(one.first_toolkit and toolkit.cuda < one.first_toolkit for _, one in here):
+        yield "toolkit-too-old-for-arch" if _compiles(facts) else "arch-not-in-build", toolkit.because
+
+
+def _programs(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that something is wrong, and a program that the text names has no code for any of the GPUs."""
+    named = [one for one in serving.programs(matrix) if not set(one.words).isdisjoint(facts.words)]
+    mine, targets = capabilities(facts), {text(copy.facts, "gfx") for copy in copies(facts, "amd-gpu")} - {None}
+    for row in named if heard(facts, AILING) else ():
+        if row.unserved and row.capability and mine and all(cc < row.capability for cc in mine):
+            yield row.unserved, because(facts, "gpu", "name")
+        if row.gfx and targets and not mine and targets.isdisjoint(row.gfx):
+            yield "rocm-gfx-unsupported", because(facts, "amd-gpu", "gfx")
 
 
 def _visible(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
@@ -235,13 +258,11 @@ def _fewer(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
 
 def _images(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     """Yield that an image has no cuDNN, or another one, though ONNX Runtime needs it."""
-    runtime = frameworks.onnxruntime_of(matrix, version(facts, "onnxruntime") or installed(facts, *ORT) or "0")
-    if runtime is None:
-        return
-    for one in said(facts, "image-without-cudnn"):
+    runtime = _runtime(facts, matrix)
+    for one in said(facts, "image-without-cudnn") if runtime else ():
         yield "cudnn-missing", because_said(one)
     for one in said(facts, "image-cudnn"):
-        if runtime.cudnn and one.values.get("major") != str(runtime.cudnn):
+        if runtime and runtime.cudnn and one.values.get("major") != str(runtime.cudnn):
             yield "ort-cudnn-major-mismatch", because_said(one)
 
 
@@ -265,7 +286,15 @@ def _made_newer(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
         yield "driver-too-old-for-cuda-build" if newer else "ptx-newer-than-driver", toolkit.because
 
 
+def _for_cpu(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield a build for the CPU that a text names which nobody wants: "I get 48 s/it, torch 2.3.1+cpu"."""
+    build = torch(facts)
+    if build and build.accelerator == "cpu" and "+cpu" in (build.copy.version or "") and not heard(facts, *MEANT):
+        yield "cpu-only-build", because_of(facts, build.component, build.copy, "version")
+
+
 JOINS = (
-    *(_compiler, _targets, _nvcc, _tags, _wheels, _modules, _branches, _python, _binaries, _cudnn, _foreign),
-    *(_beyond_driver, _other_maker, _generations, _visible, _fewer, _images, _compat, _container, _made_newer),
+    *(_compiler, _targets, _nvcc, _tags, _wheels, _modules, _branches, _python, _binaries, _cudnn, _foreign, _for_cpu),
+    *(_majors, _beyond_driver, _other_maker, _generations, _programs, _visible, _fewer, _images, _compat, _container),
+    _made_newer,
 )

@@ -233,7 +233,7 @@ def system(origin: str, said: str, into: Gathered) -> None:
     machine = re.search(r"\b(x86_64|aarch64|arm64)\b", said)
     into.machine(machine=machine[1] if machine else None)
     name = _id(said)
-    number = re.search(r"\d+(?:\.\d+)?", said)
+    number = re.search(r"\d+(?:\.\d+)?", plain)
     if name:
         into.tell("linux-kernel", origin, os_id=name, os=said, os_version=number[0] if number else None)
 

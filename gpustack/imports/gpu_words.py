@@ -91,7 +91,7 @@ SYSTEM = re.compile(
     r"|Rocky(?: Linux)?|Alma ?Linux|Oracle Linux|Amazon Linux|Arch Linux|Manjaro|EndeavourOS|CachyOS|Gentoo|NixOS"
     r"|openSUSE(?: Leap| Tumbleweed)?|SLES|Pop!?[_ ]?OS!?|Linux Mint|Kali(?: Linux)?|Proxmox(?: VE)?|TrueNAS(?: SCALE)?"
     r"|Unraid|(?<!X )Windows|windows(?= ?(?:7|8|10|11)\b)|ubuntu(?= ?\d\d\.\d\d|\d\d04\b)"
-    r"|(?:centos|debian|fedora)(?= ?\d)|[Ww]in ?(?=(?:7|8|10|11)\b)|macOS)(?:\b|(?<=[Ww]in)|(?=\d\d04\b))"
+    r"|(?:centos|debian|fedora|rocky|alma(?:linux)?|rhel)(?= ?\d)|[Ww]in ?(?=(?:7|8|10|11)\b)|macOS)(?:\b|(?=\d))"
     r"(?: GNU/Linux| Linux| Server| Desktop| Workstation)?(?: release| version)?[: ]*"
     r"(?P<version>\d+(?:\.\d+)*)?"
 )
@@ -115,6 +115,8 @@ DENIED = re.compile(
     r"|(?:\w{1,40}(?: \w{1,40}){0,2}|(?: \w{1,40}){1,3})? ?\?|[\"'`]?\s*[:=]\s*(?:false|no|0|null|none)\b",
     re.IGNORECASE,
 )
+# "The same card works in Windows 10": another system of the machine.
+BESIDE = re.compile(r"\bsame (?:card|GPU|machine|PC|hardware|box|computer)\b[^.;\n]{0,50}$", re.IGNORECASE)
 _MORE = r"(?:[- ](?:SXM\d?|PCIe?|NVL\d*|HBM\d\w?|\d+ ?GB)(?:-\w+)*\b)*"
 _TRIM = (
     r"(?i:(?: ?(?:Ti|SUPER|D|M|Ada(?: Generation)?|Max-Q|Blackwell|SFF)\b)*"
@@ -158,7 +160,11 @@ LABELLED = re.compile(
     rf"\b(?:GPUs?|[Cc]ard|GPU name|[Gg]raphics)[ :=]+(?P<name>{_NUMBER}(?: ?(?:ti|Ti|super|SUPER))?|A2|L4|L2)\b"
 )
 # "I have a 4070": a bare number used as a noun.
-OWNED = re.compile(rf"\b(?:an?|my|the) (?P<name>{_NUMBER})(?=[,.;)]|$| (?:and|with|but|GPU|card|here|in)\b)")
+OWNED = re.compile(
+    r"(?:\b(?i:an?|my|the|this|our|eine?[nmr]?|meine[nr]?|une|ma|una|mi|uma) |(?<!\d)\d ?[x\u00d7] ?|[\u5f20\u5757])"
+    rf"(?P<name>{_NUMBER})(?=s?(?:[,.;:)?!]|$|"
+    r" (?:and|with|but|GPUs?|cards?|here|in|is|at|has|runs|\u00e0|mit|avec|con)\b)|[\u7684\u663e\u5361\uff0c\u3002])"
+)
 # "Changed my old GT 1030 to an RX 580": what precedes the second word is gone, what follows it is here.
 REPLACED = re.compile(
     r"\b(?:chang|swap|switch|replac|trad|exchang)(?:e|es|ed|ing|ped|ping)\b[^.;?\n]{0,60}? (?:to|for|with|by) "
@@ -177,7 +183,8 @@ IN_CONTAINER = re.compile(
 def read_systems(origin: str, line: str, into: Gathered, here: Callable[[str], bool]) -> None:
     """Read the systems that a line names; ``here`` decides from the words before one whether it is this machine's."""
     wsl = WSL.search(line)
-    found = [one for one in SYSTEM.finditer(line) if not COMPILER.search(line) and _named(line[: one.start()], here)]
+    named = () if COMPILER.search(line) else SYSTEM.finditer(line)
+    found = [one for one in named if _named(before := line[: one.start()], here) and not BESIDE.search(before[-80:])]
     inside = [one for one in found if not one["name"].lower().startswith("win")] if wsl else []
     for one in (inside or found)[:1]:
         said = f"{one['name'].strip()} {one['version'] or ''}".strip()

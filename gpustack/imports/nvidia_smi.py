@@ -45,6 +45,7 @@ INSTANCE = re.compile(
 )
 MIG_ROW = re.compile(r"^[ \t]*\| +(?P<index>\d{1,2}) +(?P<gi>\d{1,2}) +(?P<ci>\d{1,2}) +\d{1,2} +\|", re.MULTILINE)
 ENABLED = re.compile(r"\|[^|\n]*\|[^|\n]*\|[^|\n]*\b(?P<mig>Enabled|Disabled)\*? +\|")
+DIVIDED = re.compile(r"\| +On +\|\s*$")  # in place of the number of ECC errors: so with MIG, even where no line says it
 ON_WINDOWS = re.compile(r"TCC/WDDM|\bDriver-Model\b|\bWDDM\b")  # the driver models of Windows
 CSV = re.compile(
     r"^(?P<head>(?:[a-z_.]{3,40}(?: \[\w+\])?, )*(?:name|gpu_name|driver_version|uuid|pci\.bus_id|compute_cap|index)"
@@ -113,6 +114,7 @@ def _state(match: re.Match[str], devices: str | None) -> dict[str, JsonValue]:
     use, heat = USE.search(match["below"]), HEAT.search(match["below"])
     errors = re.search(r"\| +(\d{1,9}) +\|\s*$", match["rest"])
     mig = ENABLED.search(match["below"])
+    mode = mig["mig"] if mig else "Enabled" if DIVIDED.search(match["rest"]) else None
     said: dict[str, JsonValue] = {}
     if use:
         said["memory"] = {"total_mib": int(use["total"]), "used_mib": int(use["used"])}
@@ -123,8 +125,8 @@ def _state(match: re.Match[str], devices: str | None) -> dict[str, JsonValue]:
         said["power"] = {"watts": float(heat["watts"]), "limit_watts": float(heat["limit"])}
     if errors:
         said["ecc"] = {"enabled": True, "uncorrected_volatile": int(errors[1])}
-    if mig:
-        said["mig"] = {"enabled": mig["mig"] == "Enabled", **_instances(match["index"], mig["mig"], devices)}
+    if mode:
+        said["mig"] = {"enabled": mode == "Enabled", **_instances(match["index"], mode, devices)}
     return said
 
 

@@ -38,7 +38,8 @@ HEAD = re.compile(
 TITLE = re.compile(r"^[ \t>#]*\S{1,4} (?:error|warning|note|unknown): ", re.MULTILINE)
 PLACE = re.compile(r"^[^\n]*\bin\s+the\s+[\w-]+\s+layer\s+\([\w.-]+\)", re.MULTILINE)
 REASONS = re.compile(
-    r"^[ \t>*-]*(?:How we know|What to type|For maintainers: |THE STACK, TOP FIRST\b)|^[ \t>]*Fix(?: \([a-z ]+\))?: ",
+    r"^[ \t>*-]*(?:How we know|What to type|For maintainers: |To decide: |THE STACK, TOP FIRST\b)"
+    r"|^[ \t>]*Fix(?: \([a-z ]+\))?: ",
     re.MULTILINE,
 )
 # The other formats: each line, or the whole between two marks.

@@ -123,7 +123,12 @@ def _mapped(name: Any, value: Any) -> Reader:  # noqa: ANN401 - hints
 
     def read(said: object) -> object:
         held = said if isinstance(said, dict) else _misfit(dict)
-        return {of_name(one): _placed(of_value, inner, f"[{one!r:.40}]") for one, inner in held.items()}
+        try:
+            return {of_name(one): of_value(inner) for one, inner in held.items()}
+        except FAULTS:  # which one it was is asked then
+            for one, inner in held.items():
+                _placed(of_value, inner, f"[{one!r:.40}]")
+            raise
 
     return read
 
@@ -191,16 +196,16 @@ def frozen(value: object, depth: int = MOST_DEPTH) -> JsonValue:
 
     Raises RecursionError if it is nested too deeply.
     """
+    if value is None or isinstance(value, str | bool):
+        return value
     if not depth:
         raise RecursionError
     if isinstance(value, list):
-        return tuple(frozen(held, depth - 1) for held in value)
+        return tuple([frozen(held, depth - 1) for held in value])
     if isinstance(value, dict):
         return {name: frozen(held, depth - 1) for name, held in value.items()}
     if isinstance(value, float):
         return value if value - value == 0 else None
     if isinstance(value, int):
         return value if -MOST_NUMBER < value < MOST_NUMBER else None
-    if value is None or isinstance(value, str):
-        return value
     raise TypeError(f"{type(value).__name__} is not JSON")

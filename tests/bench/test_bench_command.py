@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 
 from gpustack import assets
+from tests.patience import idle
 
 standing_in = pytest.mark.skipif(
     find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
@@ -28,7 +29,7 @@ def run(*arguments: str | Path, **environ: str) -> subprocess.CompletedProcess[s
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=idle(120),
     )
 
 

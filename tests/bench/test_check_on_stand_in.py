@@ -11,6 +11,7 @@ from typing import Any
 
 from gpustack.collect import isolation
 from tests.bench.test_bench_command import standing_in
+from tests.patience import idle
 
 POLICY = """\
 [gpus]
@@ -34,7 +35,7 @@ def check(at: Path, *folders: Path, python_path: str = "") -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=idle(110),
     )
     assert done.returncode == 1, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)

@@ -14,7 +14,7 @@ import pytest
 
 from gpustack import bench
 from gpustack.model.bench import BenchReport, Mark
-from tests.patience import in_time
+from tests.patience import idle, in_time
 from tests.wide import WIDE, wide
 
 MEASURED = {Mark.OK, Mark.UNSTEADY}  # on a busy machine there may not be enough samples in the time
@@ -39,7 +39,7 @@ def run(driver: Path, nvml: Path, sums: str) -> Run:
         many = {"FAKE_GPUS": str(count), "NVML_FAKE_GPUS": str(count), "FAKE_MEMORY": "1000000"}
         kept = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
         environ = {**kept, "LD_LIBRARY_PATH": paths, **many, "FAKE_NAME": "Twin", "NVML_FAKE_NVLINK": "4", **fakes}
-        return bench.measure(names, quick=True, gpus=gpus, spare=spare, nccl=sums, environ=environ, timeout=90)
+        return bench.measure(names, quick=True, gpus=gpus, spare=spare, nccl=sums, environ=environ, timeout=idle(90))
 
     return run_
 

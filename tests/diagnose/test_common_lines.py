@@ -21,7 +21,7 @@ FIRST = {
     "nvidia-container-cli: initialization error: driver rpc error: timed out": "nvml-slow",
     "NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory": "memlock-too-small",
     "libGL error: failed to open drm device: Permission denied": "user-not-in-render-group",
-    "训练意外中止之后出现僵尸进程 显存一直占着释放不了": "gpu-process-stuck",
+    "训练意外中止之后出现僵尸进程 显存一直占着释放不了": "gpu-memory-held",
     "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'": "nvcc-torch-mismatch",
 }
 

@@ -69,11 +69,24 @@ APART = {
         "ort-cudnn-major-mismatch"
     ),
     "torch==2.3.0+cu121\ntorch-scatter==2.1.2+pt21cu121": "extension-abi-mismatch",
+    "segfaults since the kernel went to 6.14, back on kernel 6.12 ROCm is fine. RX 7900 XTX": "known-bad-combination",
+    "NET/IB : Got async event : port error\nNCCL WARN NET/IB : Got completion from peer 10.0.0.2 with error 12": (
+        "rdma-port-degraded"
+    ),
     "$ systemctl is-active nvidia-fabricmanager\ninactive\nGPU 0: NVIDIA A100-SXM4-80GB": "fabric-manager-not-running",
     "GLIBC_2.38 not found\nGLIBCXX_3.4.32 not found": "glibc-too-old",
     "WSL: Unable to load /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.535.104.05: nvml vram init failure: 9": (
         "wsl-linux-driver-installed"
     ),
+    "ollama answers slowly on my Tesla K40, it does not use the card": "arch-not-in-build",
+    "ollama on a Radeon RX 580, it does not use the card": "rocm-gfx-unsupported",
+    "the loss is nan with 2x RTX 3090, I can not say why. the image has CUDA 10.1": "arch-not-in-build",
+    "pip install flash-attn does not build on an RTX 4090, CUDA 11.4": "toolkit-too-old-for-arch",
+    "|   0  A30                     On   | 00000000:17:00.0 Off |                   On |\n"
+    "CUDA error: all CUDA-capable devices are busy or unavailable": "mig-enabled-no-instance",
+    "no kernel image is available for execution, operation received an exception": "arch-not-in-build",
+    "transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid argument'": "fabric-state",
+    "GL context creation failed, since pacman updated nvidia": "driver-library-mismatch",
 }
 
 
@@ -92,6 +105,7 @@ def test_what_does_not_fit_comes_first(text: str) -> None:
     "text",
     [
         "torch 2.5.1+cu124, driver 535.183.01 (CUDA 12.2), RTX 3090, is_available True, training runs",
+        "blender 4.5: cycles on my RTX 3060 renders black, the previous version works on the same card",
         "RX 6600 (gfx1032) with HSA_OVERRIDE_GFX_VERSION=10.3.0, torch rocm6.1, SDXL runs",
     ],
 )

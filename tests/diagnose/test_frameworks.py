@@ -157,13 +157,17 @@ def test_an_import_that_fails_beside_a_gpu_is_reported_once() -> None:
 
 
 def test_a_failure_with_a_deeper_cause_is_a_consequence() -> None:
-    failed = {"ran": True, "ok": False, "device": "cuda:0", "error": "no kernel image is available"}
+    said = "CUDA error: no kernel image is available for execution on the device"
+    failed = {"ran": True, "ok": False, "device": "cuda:0", "error": said}
     facts = on("570.124.04", 12080, torch("2.6.0", "cu126", "12.6", archs=BEFORE, exercise=failed), cc="12.0")
     assert roots(facts) == ("arch-not-in-build",)
     finding = found(facts, "framework-fails-on-gpu")
     assert finding is not None
     assert finding.caused_by == f"arch-not-in-build@pytorch:{PYTHON}"
-    stopped = merged(healthy(torch(exercise=failed)), libcuda(init=802))
+    unread = on("570.124.04", 12080, torch("2.6.0", "cu126", "12.6", archs=[], exercise=failed), cc="12.0")
+    assert roots(unread) == ("arch-not-in-build",)
+    unready = {**failed, "error": "system not yet initialized"}
+    stopped = merged(healthy(torch(exercise=unready)), libcuda(init=802))
     assert roots(stopped) == ("fabric-manager-not-running",)
 
 

@@ -110,6 +110,8 @@ PASTED = {
     "  MIG 3g.20gb     Device  0: (UUID: MIG-removed)\n  MIG 3g.20gb     Device  1: (UUID: MIG-removed)\n",
     "two toolkits": "$ ls /usr/local\ncuda cuda-11.8 cuda-12.4\nCuda compilation tools, release 12.4, V12.4.131\n"
     "torch 2.4.1+cu124, driver 550.54.15, RTX 4090\n",
+    "a driver for Windows, by its own number": "GTX 1060 6GB, driver 581.57, CUDA 12.8 toolkit\nRasterization failed\n",
+    "hipBLASLt without kernels": 'rocblaslt error: Cannot read "TensileLibrary_lazy_gfx1201.dat": No such file\n',
     "out of memory": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\ntorch==2.5.1+cu124\n",
 }
 

@@ -170,6 +170,10 @@ def test_a_python_that_has_wheels_is_not_at_fault() -> None:
             ),
             ("2.31", "2.28"),
         ),
+        (
+            "abc-1-cp310-cp310-manylinux_2_31_x86_64.whl is not a supported wheel on this platform\nrocky8",
+            ("2.31",),
+        ),
     ],
 )
 def test_a_glibc_that_is_too_old_is_named(text: str, mentions: tuple[str, ...]) -> None:

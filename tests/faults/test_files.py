@@ -18,7 +18,7 @@ from gpustack.model.report import Health
 from tests.faults import tree
 from tests.faults.files import Sick, files
 from tests.leaving import leave_out
-from tests.patience import in_time
+from tests.patience import idle, in_time
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts
@@ -112,7 +112,7 @@ def leave_out_where_nothing_is_denied(row: Sick) -> None:
 def test_a_faulty_file_is_named_and_nothing_is_made_up(row: Sick, looks: Looks, off: Facts) -> None:
     leave_out_where_nothing_is_denied(row)
     facts, seconds = looks.of(row)
-    assert seconds < LIMIT
+    assert seconds < idle(LIMIT)
     assert {one.id for one in facts.components} == set(tree.ASKED)
     assert unmet(row, facts) == []
     assert unmet(row, off) != [], "the same is seen where the file is well"

@@ -19,7 +19,7 @@ from gpustack.model.report import Health
 from tests.faults import machine
 from tests.faults.kinds import DAMAGES
 from tests.faults.rows import Row, libraries
-from tests.patience import in_time
+from tests.patience import idle, in_time
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts
@@ -41,10 +41,10 @@ class Looks:
         self.taken: dict[int, tuple[Facts, float]] = {}
         self.where = {row.name: number for number, rows in enumerate(LOOKS) for row in rows}
 
-    def of(self, row: Row) -> tuple[Facts, float]:
-        """Return the facts collected from the row's machine, and how long that took."""
+    def of(self, row: Row, *, again: bool = False) -> tuple[Facts, float]:
+        """Return the facts collected from the row's machine, collected anew where asked, and how long that took."""
         number = self.where[row.name]
-        if number not in self.taken or self.taken[number][1] >= LIMIT:
+        if again or number not in self.taken:
             waits = machine.waits(LOOKS[number]) and number not in self.taken
             wanted = [one for one, rows in enumerate(LOOKS) if waits and machine.waits(rows)] or [number]
             planted = [
@@ -117,13 +117,15 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_fault_is_named_and_nothing_is_called_healthy(row: Row, looks: Looks, well: Facts) -> None:
-    facts, seconds = looks.of(row)
+def test_a_fault_is_named_and_nothing_is_called_healthy(
+    row: Row, looks: Looks, well: Facts, request: pytest.FixtureRequest
+) -> None:
+    facts, seconds = looks.of(row, again=request.node.execution_count > 1)
     rows = LOOKS[looks.where[row.name]]
     shared = [one for one in rows if one.library in machine.SHARED]
     folder = f"copy{shared.index(row)}" if row in shared else ""
     assert unmet(row, facts, folder) == []
-    assert seconds < LIMIT
+    assert seconds < idle(LIMIT)
     assert {one.id for one in facts.components} == machine.asked(rows)
     assert row.fault in DAMAGES or f"{folder}/{row.place}={row.fault}".lstrip("/") in looks.met(row)
     assert longest(row, facts) >= row.least

@@ -121,6 +121,11 @@ def test_mig_is_of_the_gpu_below_whose_name_it_is(rows: str, instances: object) 
     assert gpus["1"].facts["mig"] == {"enabled": False}
 
 
+def test_on_in_place_of_ecc_errors_means_mig_where_the_line_that_says_so_is_cut() -> None:
+    gpus = copies(read("\n".join(MIG.splitlines()[:2]) + "\n" + OLD.splitlines()[-1]), "gpu")
+    assert gpus["0"].facts["mig"] == {"enabled": True}
+
+
 @pytest.mark.parametrize(
     ("banner", "release", "cuda"),
     [

@@ -70,7 +70,13 @@ def test_kernels_and_their_headers_keep_their_releases() -> None:
 
 @pytest.mark.parametrize(
     ("words", "name"),
-    [("I have a 4070, nvidia-smi is fine", "4070"), ("GeForce 1070, Arch Linux", "GeForce 1070")],
+    [
+        ("I have a 4070, nvidia-smi is fine", "4070"),
+        ("GeForce 1070, Arch Linux", "GeForce 1070"),
+        ("2x 3090, NCCL hangs", "3090"),
+        ("两张4090的利用率很低", "4090"),
+        ("eine 2070 mit CUDA 12", "2070"),
+    ],
 )
 def test_a_gpu_by_its_number_alone(words: str, name: str) -> None:
     assert next(iter(copies(read(words), "gpu").values())).facts["name"] == name
@@ -96,3 +102,16 @@ def test_a_second_cuda_in_words_beside_one_that_a_program_named() -> None:
     wheel = "it finds the CUDA 12 wheel\n"
     assert held(read(f"{wheel}CUDA 11.8"), "cuda-toolkit")["also_told"] == "11.8"
     assert "also_told" not in held(read(f"{wheel}CUDA 12"), "cuda-toolkit")
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        ("centos7, Tesla P40", "centos 7"),
+        ("RHEL8 and an A100", "RHEL 8"),
+        ("rocky8, nvidia-smi is fine", "rocky 8"),
+        ("The same card works in Windows10. Here nvidia-smi fails.", None),
+    ],
+)
+def test_a_system_and_its_release_may_be_one_word(text: str, system: str | None) -> None:
+    assert read(text).host.os == system

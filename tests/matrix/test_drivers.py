@@ -22,6 +22,16 @@ def test_a_release_is_written_as_its_makers_do(said: str, shown: str) -> None:
     assert DriverRelease.parse("540.4.0") == DriverRelease(540, 4, 0)
 
 
+@pytest.mark.parametrize(("number", "branch"), [(581, 580), (572, 570), (591, 590), (391, 390)])
+def test_a_release_for_windows_is_of_the_branch_below_its_number(number: int, branch: int) -> None:
+    assert drivers.series_of(MATRIX, number) == branch
+
+
+@pytest.mark.parametrize("number", [580, 470, 435, 387, 368])
+def test_a_branch_that_no_row_has_is_not_taken_for_an_older_one(number: int) -> None:
+    assert drivers.series_of(MATRIX, number) == number
+
+
 def test_every_branch_is_typed_in_order_and_its_last_release_is_its_own() -> None:
     found = drivers.branches(MATRIX)
     assert [one.number for one in found] == list(MATRIX.branches)

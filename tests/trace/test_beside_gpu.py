@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import idle
+
 pytest.importorskip("numpy")
 pytest.importorskip("cuda.core")
 
@@ -28,7 +30,7 @@ def environ(driver: Path, products: str, host_kernels: Path, tmp_path: Path) -> 
 
 def run(environ: dict[str, str], *arguments: str) -> tuple[int, dict[str, Any]]:
     command = [sys.executable, "-m", "gpustack", "trace", "--format", "json", "--precision", "fp32", *arguments]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=110)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=idle(110))
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)
 

@@ -2,7 +2,7 @@
 
 The weights are the sum of two ways of learning from words weighted by rarity: a ridge regression of the causes, solved
 for a weight of each document, of which there are fewer than words, and a logistic regression. docs/decisions/0012 says
-why they were chosen, and 0032 why both.
+why they were chosen, 0032 why both, and 0033 how weights are written.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gpustack.matrix.subjects.candidates import (
     NOTHING_WRONG,
     OF_STEM,
     SCALE,
-    STEPS,
+    SQUARES,
     WORKS,
     ZERO,
     Index,
@@ -74,7 +74,8 @@ FOLDS = 10
 EXACT, MOST_STEPS = 1e-3, 200  # what may be left of the equations, and the steps after which they are given up
 _SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of regular expressions, not words
 _CHOICE = re.compile(r"\{\w*:([^{}|]+\|[^{}]+)\}")  # of words in a text
-SPELT = frozenset(f"abcdefghijklmnopqrstuvwxyz0123456789 _.+-:=TF{OF_STEM}")
+# Names of features: of ASCII, Cyrillic, or Japanese, Chinese and Korean characters.
+SPELT = re.compile(rf"[a-z0-9 _.+:=TF{OF_STEM}\u0430-\u044f\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3-]+")
 # Findings that are not faults of a machine: about gpustack itself, about what works, or that only say what fails.
 NO_CAUSES = frozenset(
     {
@@ -119,7 +120,7 @@ def document(case: Case, matrix: Matrix) -> Document:
 def _seen(files: Mapping[str, bytes], matrix: Matrix) -> frozenset[str]:
     facts = replace(complete(load_texts(files, matrix, ours=True), matrix), words=())
     words = (tokens(clean(text.decode())) for text in files.values())
-    return frozenset(filter(SPELT.issuperset, frozenset().union(features(facts), *words)))
+    return frozenset(filter(SPELT.fullmatch, frozenset().union(features(facts), *words)))
 
 
 def wordings(matrix: Matrix, folder: Path = WORDINGS) -> Iterator[Document]:
@@ -167,7 +168,9 @@ def built(documents: Sequence[Document]) -> Index:
 def _tells(documents: Sequence[Document]) -> dict[str, float]:
     """Return by its name how informative each word is: the rarer, the more."""
     often = Counter(name for one in documents for name in one.seen)
-    known = (name for name in sorted(often) if often[name] >= (PAIRS if _pair(name) else LEAST_OFTEN))
+    known = (
+        name for name in sorted(often) if often[name] >= (LEAST_OFTEN if name.isascii() and not _pair(name) else PAIRS)
+    )
     return {name: log((len(documents) + 1) / (often[name] + 1)) * _counts(name) for name in known}
 
 
@@ -251,9 +254,10 @@ def _ridge(words: sparse.csr_array, documents: Sequence[Document], causes: Seque
 
 def _line(tells: float, weights: Numbers) -> str:
     kept = np.flatnonzero(abs(weights) >= LEAST)
-    steps = np.clip(np.rint(weights[kept] * STEPS) + ZERO, 0, DIGITS - 1)  # finer ones rank no better, and pack worse
+    roots = np.copysign(np.sqrt(abs(weights[kept]) * SQUARES), weights[kept])
+    digits = np.clip(np.rint(roots) + ZERO, 0, DIGITS - 1)
     return _digits(tells * SCALE) + "".join(
-        f"{_digits(at)}{_spelt(int(step))}" for at, step in zip(kept.tolist(), steps.tolist(), strict=True)
+        f"{_digits(at)}{_spelt(int(digit))}" for at, digit in zip(kept.tolist(), digits.tolist(), strict=True)
     )
 
 

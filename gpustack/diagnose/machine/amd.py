@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import PASSED_ON, from_text
+from gpustack.diagnose.machine.inventory import PASSED_ON, from_text, on_bus
 from gpustack.diagnose.machine.values import copies, flag, items, table, text, texts, told
 from gpustack.model import record
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MODULE, OVERRIDE = "amdgpu.ko", "HSA_OVERRIDE_GFX_VERSION"
 SOFTWARE = ("rocm", "hip", "hsa-runtime")
 KFD = "/dev/kfd"
+DISCRETE = re.compile(r"Arc|Instinct|Radeon (?:RX|Pro|VII)|Data Center GPU|Navi|Vega (?:10|20)|Aldebaran|Ellesmere")
 
 
 @record
@@ -119,8 +120,10 @@ def alone(facts: Facts) -> bool:
 
 def foreign(facts: Facts) -> bool:
     """Return whether a text names an AMD or Intel GPU and nothing of NVIDIA, so that CUDA's libraries are of no use."""
-    others = copies(facts, "amd-gpu") or copies(facts, "intel-gpu")
-    return not facts.taken and bool(others) and not any(copies(facts, one) for one in ("gpu", "nvidia-driver", "nvml"))
+    bus = [copy for copy in on_bus(facts, "amd", "intel") if DISCRETE.search(text(copy.facts, "name") or "")]
+    others = bus or copies(facts, "amd-gpu") or copies(facts, "intel-gpu")
+    nvidia = on_bus(facts, "nvidia") or any(copies(facts, one) for one in ("gpu", "nvidia-driver", "nvml"))
+    return not facts.taken and bool(others) and not nvidia
 
 
 def wanted(facts: Facts) -> bool:

@@ -146,8 +146,11 @@ def _branch(release: DriverRelease | None, facts: Facts, matrix: Matrix) -> int 
     """Return the branch of the driver, or what a text names; for Windows' own numbers a row gives the branch."""
     on_host = windows_release(facts)
     known = drivers.for_windows(matrix, on_host.branch) if on_host else None
-    named = None if on_windows(facts) or facts.host.wsl else number(told(facts, "nvidia-driver"), "branch")
-    return known.number if known else release.branch if release and not on_windows(facts) else named
+    if known or on_windows(facts):
+        return known.number if known else None
+    named = None if facts.host.wsl else number(told(facts, "nvidia-driver"), "branch")
+    held = release.branch if release else named
+    return drivers.series_of(matrix, int(held)) if held else None
 
 
 def _branches(kinds: Sequence[Kind], branch: int, matrix: Matrix) -> Iterator[Contract]:

@@ -277,7 +277,8 @@ def arch_not_in_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     compatible with the current PyTorch installation". Install a build that lists the GPU's architecture.
     """
     complained = (_complaints(facts) or _of_older_cuda(facts, matrix)) and not _runs_all_the_same(facts)
-    for one in [_spoken(facts)] if complained else list(_seen(facts, matrix)):
+    seen = [] if complained and not facts.taken else list(_seen(facts, matrix))  # a look says more than complaints
+    for one in seen or ([_spoken(facts)] if complained else []):
         cc, build = ComputeCapability.parse(one.digits), one.build
         known = matrix.arch(cc) if cc else None
         what = build.name if build else _what(facts, matrix, cc)
@@ -326,11 +327,8 @@ def _seen(facts: Facts, matrix: Matrix) -> Iterator[Complaint]:
             because=(
                 because_of(facts, build.component, build.copy, "version"),
                 because_of(facts, build.component, build.copy, "archs"),
-                *(
-                    (because_of(facts, "gpu", gpu.copy, name) for name in ("name", "cc"))
-                    if gpu
-                    else (because(facts, "libcuda", "devices"),)
-                ),
+                *([because_of(facts, "gpu", gpu.copy, name) for name in ("name", "cc")] if gpu else ()),
+                *(() if gpu else (because(facts, "libcuda", "devices"),)),
             ),
             build=build,
             without=tuple(without),

@@ -31,6 +31,7 @@ from gpustack.diagnose.machine.naming import (
 )
 from gpustack.diagnose.machine.values import because, because_of, copies, number, status, table, text, told
 from gpustack.diagnose.rule import rule
+from gpustack.matrix.subjects import drivers
 from gpustack.matrix.subjects import gpus as products
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import GPU, NAME, PCI, sh
@@ -285,7 +286,7 @@ def _legacy_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     span = matrix.span(arch) if arch else None
     branches = (value(facts, kind, "branch", "branch2") for kind in ("legacy-gpu", "legacy-gpu-said"))
     last = next(filter(None, map(branch_of, branches)), None) or (span.last if span else _last_of_either(facts, matrix))
-    left = last is not None and (branch_of(driver) or 0) > last and not on_windows(facts)
+    left = last is not None and drivers.series_of(matrix, branch_of(driver) or 0) > last and not on_windows(facts)
     suspect = left and (heard(facts, *LEGACY_FAILS, "gpu-not-in-release") or _alone(facts, matrix))
     if not (heard(facts, *SAID) or suspect):
         return

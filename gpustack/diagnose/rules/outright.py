@@ -162,7 +162,7 @@ def nccl_network_fault(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     drops its ports; an InfiniBand transfer fails for a cable, a port or a GID. Name the right interface, and check in
     NCCL's output which one it uses.
     """
-    if not heard(facts, *NETWORK):
+    if not heard(facts, *NETWORK) or heard(facts, "rdma-port-event"):  # a port that failed explains it
         return
     told = value(facts, NETWORK[0], "why")
     what = {NETWORK[0]: f"a connection to another rank failed ({told})" if told else "a connection failed"}

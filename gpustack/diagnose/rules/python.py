@@ -18,6 +18,7 @@ from gpustack.diagnose.machine.values import because, because_of, copies, number
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
+from gpustack.matrix.subjects.toolkits import glibc_of
 from gpustack.model import record
 from gpustack.model.command import ADDRESS, BUILD_TAG, DOTTED, SYMBOL, Command, requirement, sh, step
 from gpustack.model.facts import Facts, Layer, Message
@@ -79,7 +80,7 @@ def _wanted_of_glibc(facts: Facts, matrix: Matrix) -> Iterator[Wanted]:
     """Yield what the loader did not find, else the wheel that pip refused, else each build that wants a newer one."""
     spoken = [(needs, one) for one in said(facts, GLIBC_SAYS, TOLD) if is_version(needs := one.values.get("needs", ""))]
     least = max(spoken, key=lambda one: numbers(one[0]), default=None)
-    here = glibc(facts)
+    here = glibc(facts, matrix)
     named = ((wanted_by(one.values.get("wheel", "")), one) for one in said(facts, GLIBC_WHEEL))
     least = least or next(((needs, one) for needs, one in named if needs and _below(here, needs)), None)
     if least:
@@ -92,7 +93,7 @@ def _wanted_of_glibc(facts: Facts, matrix: Matrix) -> Iterator[Wanted]:
             by=message.values.get("by") or message.values.get("wheel"),
             because=(
                 *dict.fromkeys((because_said(message), *grounds(facts, GLIBC_SAYS, most=2))),
-                *((because(facts, "python", "glibc"),) if here else ()),
+                *((because(facts, "python", "glibc"),) if text(told(facts, "python"), "glibc") else ()),
                 *ground,
                 *because_torch(facts),
             ),
@@ -112,9 +113,12 @@ def _below(here: str | None, needs: str) -> bool:
     return bool(here and is_version(here) and is_version(needs) and numbers(here) < numbers(needs))
 
 
-def glibc(facts: Facts) -> str | None:
-    """Return the version of the C library here."""
-    return text(told(facts, "python"), "glibc")
+def glibc(facts: Facts, matrix: Matrix) -> str | None:
+    """Return the version of the C library here, or where a text names only the distribution, its version there."""
+    known, system = text(told(facts, "python"), "glibc"), told(facts, "linux-kernel")
+    if known or facts.taken:
+        return known
+    return glibc_of(matrix, text(system, "os_id") or "", text(system, "os_version") or "")
 
 
 def wanted_by(wheel: str) -> str | None:
@@ -162,7 +166,7 @@ def python_version_no_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         *(
             (one, Confidence.CERTAIN)
             for one in said(facts, PYTHON_WHEEL)
-            if _other_tag(one.values.get("wheel", ""), facts)
+            if _other_tag(one.values.get("wheel", ""), facts, matrix)
         ),
         *((one, _sure(one, facts, matrix)) for one in said(facts, *PIP) if not heard(facts, *NETWORK)),
     ]
@@ -200,7 +204,7 @@ def _names_one(message: Message) -> bool:
     return bool(message.values.get("package") or (message.kind == UV and message.values.get("needs")))
 
 
-def _other_tag(wheel: str, facts: Facts) -> bool:
+def _other_tag(wheel: str, facts: Facts, matrix: Matrix) -> bool:
     """Return whether a wheel is for another Python: by its tag; where Python is not told, where nothing else is."""
     tag, here = TAG.search(wheel), version(facts, "python")
     if tag is None:
@@ -208,7 +212,7 @@ def _other_tag(wheel: str, facts: Facts) -> bool:
     if here and is_version(here):
         newer = "abi3" in wheel and numbers(here)[:2] >= (int(tag["major"]), int(tag["minor"]))
         return minor(here) != f"{tag['major']}.{tag['minor']}" and not newer
-    return not _below(glibc(facts), wanted_by(wheel) or "")
+    return not _below(glibc(facts, matrix), wanted_by(wheel) or "")
 
 
 def _sure(message: Message, facts: Facts, matrix: Matrix) -> Confidence | None:

@@ -25,24 +25,25 @@ NOTHING_WRONG, WORKS = HEALTHY = ("none", "works")
 DOUBT = "doubt"
 NO_CAUSES = (*HEALTHY, DOUBT)
 DIGITS, STEP = 36, 3  # numbers have two base-36 digits; a weight has one for the cause, and one digit for how much
-# How informative a word is, in hundredths; weights, in fiftieths, and the digit of 0: most of them speak for a cause.
-SCALE, STEPS, ZERO = 100, 50, 12
+# How informative a word is, in hundredths. A weight is a square, of 264ths, so that small and large ones have a digit:
+# up to 2 for a cause, and 0.55 against it. The digit of 0 is 12.
+SCALE, SQUARES, ZERO = 100, 264, 12
 LIBRARIES = (
     *("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia", "dcgm_"),
-    *("flash_attn", "exllama", "amdvlk"),
+    *("flash_attn", "exllama", "amdvlk", "ggml_metal", "cuarray", "flashinfer", "nvenc", "nvdec", "cuvid"),
 )
 WITHIN = ("cuda", "nvidia", "rocm", "opencl", "vulkan")  # pycuda, getcudaenableddevicecount
 CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla", "quadro", "jetson")
 # By how much the score of a cause has to be above that of none, which other texts have taught, where words tell of the
 # stack though they name no part of it, and there are few of them: their score is high by chance (docs/decisions/0030).
-ABOVE, FEW = 0.3, 16
+ABOVE, FEW = 0.5, 24
 # What else names it, beside the names of systems: parts, and programs that run on GPUs only.
 OWN = frozenset(
     {
         *("gpus", "graphics", "ptx", "nvenc", "vram", "miner", "mining", "hashrate", "nouveau", "kfd", "drm", "optix"),
         *("dcgm", "radv", "dxvk", "mesa", "opengl", "lora", "ollama", "comfyui", "hashcat", "ethminer", "diffusion"),
         *("egpu", "riser", "risers", "container toolkit", "nv", "transcoding", "plex", "jellyfin", "vaapi", "xpu"),
-        *("invokeai", "comfy", "gfpgan", "esrgan", "oobabooga", "xformers", "bitsandbytes"),
+        *("invokeai", "comfy", "gfpgan", "esrgan", "oobabooga", "xformers", "bitsandbytes", "mps"),
     }
 )
 # What people call a card, or its memory, in other languages.
@@ -60,28 +61,40 @@ SHARED = frozenset(
 )
 # A card, by its number alone, or one for computing.
 MODEL = re.compile(
-    r"(?:[1-5]0[5-9]0|16[56]0|[5-7][5-9]00|90[67]0|(?:v|a|h|b|gh|gb)[1-3]00|l[24]0|a[2-6]000|mi[23]\d{2}x?|[pk][48]0)s?"
+    r"(?:[1-5]0[5-9]0|16[56]0|[5-7][5-9]00|90[67]0|(?:v|a|h|b|gh|gb)[1-3]00|l[24]0|a[2-6]000|mi[23]\d{2}x?|[pkm][468]0"
+    r"|a10g|a[34]0|p100|h20|gb10|[67][5-9][05]0xtx?|b580|a7[57]0)s?"
 )
 NOT_A_MODEL = "1080"  # the height of a picture
-DRIVER = re.compile(r"\bdrivers? (?:version )?[3-6]\d{2}(?:\.\d{2,3}){0,2}\b")  # a release of NVIDIA's
+# A release of NVIDIA's driver, or how hot a card is.
+PHRASE = re.compile(
+    r"\bdrivers? (?:version )?[3-6]\d{2}(?:\.\d{2,3}){0,2}\b|\bcard\b[^.\n]{0,40} \d{2,3} ?(?:°|deg|c\b)"
+)
 SHORTEST = 3  # letters in a part of a word
 STEM, OF_STEM = 5, "~"  # letters in which the forms of a word agree: throttled, throttling
 MOST_LETTERS = 100_000  # characters of a text, at its beginning and at its end
-_WORD = re.compile(r"[a-z_][a-z0-9_]{0,60}(?:[.+-][a-z0-9_]{1,60}){0,12}|\d{1,12}(?:\.\d{1,6})?")
+_WORD = re.compile(r"[a-z_][a-z0-9_]{0,60}(?:[.+-][a-z0-9_]{1,60}){0,12}|[\u0430-\u044f]{2,40}|\d{1,12}(?:\.\d{1,6})?")
 _PARTS = re.compile(r"[._+-]")
+_PLAIN = str.maketrans("àáâãäåçèéêëìíîïñòóôõöøùúûüýё", "aaaaaaceeeeiiiinoooooouuuuyе")  # noqa: RUF001 - Cyrillic
+_UNSPACED = re.compile(r"[\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]{2,60}")  # Japanese, Chinese and Korean
 
 
 def tokens(text: str) -> frozenset[str]:
-    """Return the words of a text, their parts and stems, and pairs of neighbours; versions are cut to two numbers."""
+    """Return the words of a text, their parts and stems, and pairs of neighbours; versions are cut to two numbers.
+
+    Letters have no accents. Where no space divides words, each two characters are one.
+    """
     if len(text) > 2 * MOST_LETTERS:
         text = f"{text[:MOST_LETTERS]}\n{text[-MOST_LETTERS:]}"
+    text = text.lower().translate(_PLAIN)
     found: list[str] = []
-    for word in _WORD.findall(text.lower()):
+    for word in _WORD.findall(text):
         found.append(word)
         parts = _PARTS.split(word) if not word[0].isdigit() else ()
         found += [part for part in parts if len(part) >= SHORTEST and part != word]
     stems = (f"{OF_STEM}{one[:STEM]}" for one in found if len(one) > STEM and not one[0].isdigit())
-    return frozenset((*found, *stems, *(f"{one} {other}" for one, other in pairwise(found))))
+    pairs = (f"{one} {other}" for one, other in pairwise(found))
+    unspaced = (run[at : at + 2] for run in _UNSPACED.findall(text) for at in range(len(run) - 1))
+    return frozenset((*found, *stems, *pairs, *unspaced))
 
 
 @record
@@ -115,7 +128,7 @@ class Index:
     def tells(self, text: str) -> bool:
         """Return whether a text is about the stack: it names a part of it, or its words point to a cause."""
         words = tokens(text)
-        if any(map(self.names_it, words)) or ABROAD.search(text.lower()) or DRIVER.search(text.lower()):
+        if any(map(self.names_it, words)) or ABROAD.search(text.lower()) or PHRASE.search(text.lower()):
             return True
         known = words & self.features.keys()
         scores = dict(zip(self.causes, self._scores(self._held(known)), strict=False))
@@ -127,7 +140,8 @@ class Index:
         """Return whether a word names a part of the stack, or a card."""
         model = MODEL.fullmatch(word) and word != NOT_A_MODEL
         part = any(one in word for one in WITHIN) or word.endswith("miner")
-        return bool(model) or part or word in self.names or word in OWN or word.startswith(LIBRARIES + CARDS)
+        owned = word in self.names or word in OWN or word.startswith(LIBRARIES + CARDS)
+        return bool(model) or part or owned or bool(ABROAD.search(word))
 
     def _held(self, seen: Collection[str]) -> Mapping[str, tuple[float, tuple[tuple[int, float], ...]]]:
         return {one: _numbers(self.features[one]) for one in sorted(seen) if one in self.features}
@@ -140,24 +154,24 @@ class Index:
                 scores[cause] += tells / length * weight
         return scores
 
+    def shares(self, seen: Collection[str]) -> Mapping[str, float]:
+        """Return by cause how likely it is with these observations; the shares add up to 1, if anything is known."""
+        scores = self._scores(self._held(seen))
+        best = max(scores, default=0.0)
+        parts = [exp((score - best) * self.sharpness) for score in scores]
+        whole = sum(parts)
+        return {cause: part / whole for cause, part in zip(self.causes, parts, strict=False)}
+
     def rank(self, seen: Collection[str]) -> tuple[Ranked, ...]:
-        """Return the causes of these observations, the likeliest first, with shares that add up to 1."""
-        held = self._held(seen)
-        scores = self._scores(held)
-        if not scores:
-            return ()
-        spoken: list[list[tuple[float, str]]] = [[] for _ in self.causes]
-        for name, (tells, weights) in held.items():
+        """Return the causes of these observations, the likeliest first, each with what points to it."""
+        spoken: dict[str, list[tuple[float, str]]] = {}
+        for name, (tells, weights) in self._held(seen).items():
             for cause, weight in weights:
                 if weight > 0:
-                    spoken[cause].append((tells * weight, name))
-        best = max(scores)
-        parts = [exp((score - best) * self.sharpness) for score in scores]
-        ranked = sorted(zip(parts, self.causes, spoken, strict=True), key=lambda one: (-one[0], one[1]))
-        whole = sum(parts)
+                    spoken.setdefault(self.causes[cause], []).append((tells * weight, name))
         return tuple(
-            Ranked(cause=cause, weight=part / whole, because=tuple(name for _, name in sorted(speaks)[::-1]))
-            for part, cause, speaks in ranked
+            Ranked(cause=cause, weight=share, because=tuple(name for _, name in sorted(spoken.get(cause, ()))[::-1]))
+            for cause, share in sorted(self.shares(seen).items(), key=lambda one: (-one[1], one[0]))
         )
 
     def similar(self, cause: str, seen: Collection[str], most: int) -> tuple[str, ...]:
@@ -194,7 +208,8 @@ def _numbers(line: str) -> tuple[float, tuple[tuple[int, float], ...]]:
 
 def _weights(line: str) -> Iterator[tuple[int, float]]:
     for at in range(0, len(line), STEP):
-        yield int(line[at : at + 2], DIGITS), (int(line[at + 2], DIGITS) - ZERO) / STEPS
+        root = int(line[at + 2], DIGITS) - ZERO
+        yield int(line[at : at + 2], DIGITS), root * abs(root) / SQUARES
 
 
 @cache

@@ -81,6 +81,17 @@ def branch_of(matrix: Matrix, number: int) -> Branch | None:
     return matrix.branches.get(number)
 
 
+def series_of(matrix: Matrix, number: int) -> int:
+    """Return the branch that releases of this number belong to: 580 for 581, which drivers for Windows have.
+
+    A number that is not known to be Windows' own (435) is a branch itself.
+    """
+    known, below = for_windows(matrix, number), number - number % 5
+    if number in matrix.branches:
+        return number
+    return known.number if known else below if below in matrix.branches else number
+
+
 def ended(branch: Branch, day: str) -> bool | None:
     """Return whether a branch's support had ended by a date (YYYY-MM-DD), or None if its end is unknown.
 

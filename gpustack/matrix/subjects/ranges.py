@@ -109,6 +109,7 @@ def minor(version: str | None) -> str:
     return ".".join(str(part) for part in numbers(version)[:2])
 
 
+@lru_cache(2048)
 def is_version(text: str) -> bool:
     """Return whether the text starts like a version."""
     return bool(re.match(r"\d+(\.\d+)+", text.strip()))

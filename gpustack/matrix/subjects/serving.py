@@ -141,6 +141,7 @@ class Program(Stated):
     newest: ComputeCapability | None = None
     driver: int | None = None
     gfx: tuple[str, ...] = ()
+    unserved: str = ""  # the finding where a GPU is older than it takes
     note: str = ""
 
     def __str__(self) -> str:

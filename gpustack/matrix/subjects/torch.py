@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import rows_of
@@ -191,6 +192,7 @@ def default_build(matrix: Matrix, version: str, platform: str = LINUX) -> Build 
     return _build(matrix, release.version, tag, platform, release.row) if tag else None
 
 
+@lru_cache(maxsize=512)
 def builds_of(matrix: Matrix, version: str, platform: str = LINUX) -> tuple[Build, ...]:
     """Return every build of this release that PyTorch's own index offers for this platform."""
     release = version.partition("+")[0].strip()
