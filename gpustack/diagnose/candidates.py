@@ -33,20 +33,17 @@ WRONG = (
     *(*ILL, "works-as-root", "device-count-zero", "gpus-fail-together", "gpu-unused-said"),
     *("gpu-complaint", "cpu-used"),
 )
-SHOWN = ("gpu-busy-said", "fine-said", "works-said", "out-of-memory", "gpu-listed")
+SHOWN = ("gpu-busy-said", "out-of-memory", "gpu-listed")
+DENIALS = {"no", "not", "found", "false", "without", "until"}  # beside words that all is fine
 LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, it has from the driver
-DENIALS = {"no", "not", "found", "false", "without", "until"}  # beside words that something works
 SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table has them ("a": N/A)
-# How likely a sound machine has to be where someone says so; and how much likelier than the likeliest fault or doubt
-# where the driver answers (beside a complaint, that of one with a GPU at work alone counts), and where a program shows
-# a result; each without and beside a complaint (docs/decisions/0030).
-IN_WORDS, ANSWERS, RESULT = (0.25, 0.75), (0.3, 0.75), (0.1, 0.5)
-CLEAR = 0.25  # how much of all weight it has to have beside an answer of the driver: of few words it is spread thin
-SURE = 0.93  # how much of all weight it has to have whatever someone complains of
-PROBABLY = 0.75  # the same of a GPU at work alone, where nothing recognised shows it or points to a fault
-BEFORE = 0.4  # how likely, relative to the likeliest fault, where an older release of the same program works
-ENOUGH = 8  # words that say more than the name of a card
-MUCH = 10, 20  # words that tell enough to be sure: without, and beside a complaint
+# How much likelier than the likeliest fault or doubt a sound machine has to be where the driver answers (beside a
+# complaint, that of one with a GPU at work alone counts), and where a program shows a result; each without and beside
+# a complaint (docs/decisions/0030).
+ANSWERS, RESULT = (0.3, 0.75), (0.1, 0.5)
+CLEAR = 0.25  # how much of all weight it has to have beside an answer or a result: of few words it is spread thin
+# The same where words alone tell of it: without and beside a complaint, beside one with a rate; and how many words.
+SURE, SURE_OF_RATE, ENOUGH = (0.8, 0.97), 0.99, 8  # docs/decisions/0036
 SOFT = ("gpus-fail-together", "gpu-unused-said", "hang")  # said by people of programs as well; the rest is AGAINST it
 AGAINST = tuple(one for one in WRONG if one not in SOFT)
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
@@ -91,8 +88,7 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     if status is Health.HEALTHY:
         return status if text.answers else Health.UNKNOWN
     listed = text.lists and not text.complains and text.answers  # a list is no reply to a complaint
-    well = text.surely if heard(facts, *WRONG) else listed or text.works
-    return Health.HEALTHY if well else status
+    return Health.HEALTHY if listed or text.works else status
 
 
 class _Text:
@@ -100,16 +96,16 @@ class _Text:
 
     def __init__(self, facts: Facts, matrix: Matrix) -> None:
         self.facts = facts
-        self.words = [one for one in facts.words if " " not in one and not one.startswith(OF_STEM)]
-        self.spoken = len(SPOKEN.intersection(self.words))
+        self.words = {one for one in facts.words if " " not in one and not one.startswith(OF_STEM)}
+        self.spoken = len(SPOKEN & self.words)
         self.ails = bool(heard(facts, "ailing-said"))
         self.result = bool(heard(facts, AT_WORK))
         self.led = bool(heard(facts, *(one.kind for one in patterns(matrix) if one.likely)))
         self.complains = bool(heard(facts, *WRONG) or self.led or (self.spoken > 1 and self.ails))
         held = index(matrix)
         self.weights = held.shares(features(facts))
-        self.apart = bool(misfits(facts, matrix))
         self.named = any(map(held.names_it, facts.words)) or any(one.id in GPUS for one in facts.components)
+        self.apart = bool(misfits(facts, matrix))
 
     @property
     def lists(self) -> bool:
@@ -136,33 +132,20 @@ class _Text:
 
     @property
     def works(self) -> bool:
-        """Whether words alone tell of a GPU at work."""
+        """Whether words alone tell of a GPU at work: someone says so, or most weight is that of sound machines."""
+        if self.apart or heard(self.facts, *AGAINST):
+            return False
+        calm, quiet = self.calm(HEALTHY), not (self.complains or self.ails)
+        doubted = fails(self.facts.words) or not DENIALS.isdisjoint(self.facts.words)
+        said = heard(self.facts, "works-said") or (heard(self.facts, "fine-said") and not doubted)
+        if quiet and (said or (heard(self.facts, *SHOWN) and calm >= CLEAR)):
+            return True
         odd = "nan" in self.words and {"gpu", "gpus"}.isdisjoint(self.words)  # whether a GPU computed it, nobody says
-        if odd or self.apart or not self.named:
+        if odd or self.led or len(self.words) < ENOUGH:
             return False
-        before = heard(self.facts, "older-build-works-said") and not self.led
-        if self.surely or (before and self.share(HEALTHY) >= BEFORE):
-            return True
-        if self.complains and heard(self.facts, "rate-said"):
-            return False
-        if not self.complains and (heard(self.facts, "works-said") or self.fine):
-            return True
-        if heard(self.facts, *SHOWN):
-            return self.calm(HEALTHY) >= IN_WORDS[self.complains or self.ails]
-        enough = ENOUGH if self.spoken else 2 * ENOUGH
-        return not self.led and len(self.words) >= enough and self.calm((WORKS,)) >= PROBABLY
-
-    @property
-    def surely(self) -> bool:
-        """Whether nearly all weight is that of a sound machine, and nothing points to a fault of it."""
-        told = len(self.words) >= MUCH[self.complains] and not (self.led or heard(self.facts, *AGAINST))
-        return told and self.named and not self.apart and self.calm(HEALTHY) >= SURE
-
-    @property
-    def fine(self) -> bool:
-        """Whether someone says that it works, and nothing denies it: no word, and no versions that do not fit."""
-        said = heard(self.facts, "fine-said") and not self.ails
-        return bool(said) and not fails(self.facts.words) and DENIALS.isdisjoint(self.facts.words) and not self.apart
+        rate = self.complains and heard(self.facts, "rate-said")
+        sure = SURE_OF_RATE if rate else SURE[bool(heard(self.facts, *WRONG))]
+        return calm >= sure and (self.named or self.calm((WORKS,)) >= SURE[1])
 
     def share(self, healthy: Collection[str]) -> float:
         """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""

@@ -128,6 +128,7 @@ _NVIDIA = (
     r"(?i:NVIDIA[ -])?(?i:GeForce )?"
     rf"(?:(?:(?i:RTX|GTX|(?<=GeForce )GT|(?<=NVIDIA )GT)|GT|RT)[ -]?(?i:PRO )?[A-Za-z]?\d{{3,4}}{_TRIM}"
     r"|(?<=[Gg][Ee][Ff][Oo][Rr][Cc][Ee] )(?:(?:MX)?\d{3}[AM]?X?|10[1-8]0)\b(?!\.\d)"
+    r"|(?i:GT ?[4-9]\d{2}(?:MX?)?\b(?! ?(?:MB|GB|W|fps))|NVS ?\d{3,4}M?\b)"
     rf"|{_NUMBER} ?(?i:Ti(?: SUPER)?|SUPER|RTX|GTX|Laptop|(?<=5090)D|(?<=4090)D)\b"
     r"|(?i:TITAN (?:X|V|RTX|Xp|Black|Z)\b(?: \(Pascal\))?|Tesla [KMPVTC]\d{1,4}\w?"
     r"|Quadro (?:RTX )?[A-Z]{0,3}\d{3,4}[A-Z]?)"

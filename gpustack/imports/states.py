@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpustack.imports.messages import Found
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
-from gpustack.matrix.subjects.messages import meanings, patterns, states, things, voids
+from gpustack.matrix.subjects.messages import meanings, patterns, releases, states, things, voids
 from gpustack.matrix.subjects.ranges import squash
 from gpustack.model.facts import Message, Strength
 
@@ -32,6 +33,7 @@ PLAIN = re.compile(
     r"--[a-z]+[ =]?\w{0,10}|\b[A-Z][A-Z0-9_]{3,40} ?= ?[\w.\"']{1,40}|\b[a-z_]+[.-][a-z_]+=\w+"
     r"|\b(?:ModuleNotFound|Import)Error: ?No module named \S{1,40}"
     r"|\b[a-z_]{2,20}(?: -\w{1,8})? ?\| ?grep \S{1,40}"
+    r"| [-=]>(?= )|(?<= )=(?= )"  # "6.8.0 -> llvmpipe"
     r"|^[ \t#]{0,8}\[(?i:bug|question|qst|help|issue|install\w{0,8})[\w ]{0,16}\]:?"  # of a report's title
 )
 # "The image is missing the headers": what is missing follows, and what comes before is there.
@@ -71,6 +73,21 @@ DOUBTFUL = re.compile(
     re.IGNORECASE,
 )
 COMPLAINTS = {AILS: (AILING, COMPARED), WORSE: (DOUBTFUL,)}
+# Releases of a part of the stack, and what each does: "4.9.0 ok, 4.10.11 black screen".
+OLDER = "older-part-works-said"
+TURN = re.compile(
+    r"(?<=[.!?;])\s|,\s|[;\n\u3002\uff0c]|\s(?:but|while|whereas|and then|->|=>|\u2192|/)\s|\s[-\u2013\u2014]+\s"
+)
+RELEASE = re.compile(
+    r"(?:\b(?P<name>[a-z][a-z+-]{0,30})[ -]?|(?<![\w.:=/-]))v?"
+    r"(?P<number>[1-9]\d?(?:\.\d{1,4}){1,3}|[3-6]\d\d(?:\.\d{2,3}){0,2}|20[12]\d{5}|[12]\d{4})(?:-?rc\d)?(?![\w%]|\.\d|[:/]\d"
+    r"| ?(?:[GM]i?B|[MG]?Hz|fps|[WCVxkKM]|ms|s|it/s|t/s|tok\w*|%|°|nm|mm|h|hours?|min\w*|days?|times|steps?|p|px|cards?"
+    r"|gpus?|nodes?)\b)",
+    re.IGNORECASE,
+)
+# The first number of a date, a build of Windows, a driver of NVIDIA's and Linux; how far apart two of them are at most.
+DATES, BUILDS, DRIVERS, KERNELS, FAR, NEXT = 20_000_000, 10_000, 300, range(3, 8), 150, 2
+MOST_RELEASES, AHEAD = 30, 40
 NEAR, LONGEST, MOST_LINES, PART = 60, 400, 300, 4  # so few words alone are a part of a message
 
 
@@ -93,7 +110,53 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
             row = next(held for held in patterns(matrix) if held.kind == kind)
             told = Message(kind=kind, line=word[0].strip(), origin=origin, values=row.values, strength=Strength.STATED)
             found[kind] = Found(told, row, whole=False)
+    if OLDER not in kinds and (line := older("\n".join(own), matrix)):
+        row = next(held for held in patterns(matrix) if held.kind == OLDER)
+        found[OLDER] = Found(Message(kind=OLDER, line=line, origin=origin, strength=Strength.STATED), row, whole=False)
     return tuple(one for kind, one in found.items() if kind != WELL or not ailing)
+
+
+def older(text: str, matrix: Matrix) -> str:
+    """Return the words of a text that say that an older release of a part of the stack works, or "".
+
+    So do words that date a fault from a release: "since driver 465.89 it stops".
+    """
+    said = {one.name: one.compiled() for one in releases(matrix)}
+    held: list[tuple[tuple[int, ...], bool, str, str]] = []
+    dated = ""
+    for words in map(str.strip, TURN.split(text)):
+        plain = said["spared"].sub(" fine ", words)
+        works = bool(said["works"].search(plain)) and not said["fails"].search(plain)
+        if works and said["back"].search(plain) and said["part"].search(plain):
+            return words
+        for one in islice(RELEASE.finditer(plain), MOST_RELEASES):
+            number, name = tuple(map(int, one["number"].split("."))), one["name"] or ""
+            part = said["part"].search(name) or said["part"].match(plain, one.end() + 1)
+            held.append((number, works, "part" if part else said["small"].sub("", name), words))
+            if part and said["dated"].search(plain, max(0, one.start() - AHEAD), one.start("number")):
+                dated = dated or words
+    good, bad = ([one for one in held[:MOST_RELEASES] if one[1] is works] for works in (True, False))
+    for number, _, name, words in good:
+        if any(words != told and _later(number, other, {name, called}, text, said) for other, _, called, told in bad):
+            return words
+    return dated
+
+
+def _later(
+    older: tuple[int, ...], newer: tuple[int, ...], names: set[str], text: str, said: dict[str, re.Pattern[str]]
+) -> bool:
+    """Return whether a release is a later one of the same part of the stack, by their names, if any, or their form."""
+    named, first, last = "part" in names, older[0], newer[0]
+    if older >= newer or not names <= {"", "part"}:
+        return False
+    for least in (DATES, BUILDS):
+        if last >= least:
+            return first >= least and named
+    if last >= DRIVERS:
+        bare = max(len(older), len(newer)) > 1 or said["nvidia"].search(text)
+        return first >= DRIVERS and last - first <= FAR and bool(named or bare)
+    by_form = first in KERNELS and (said["linux"].search(text) or len(older) == len(newer) > NEXT)
+    return last - first <= NEXT and bool(named or by_form)
 
 
 def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:

@@ -86,6 +86,10 @@ APART = {
     "CUDA error: all CUDA-capable devices are busy or unavailable": "mig-enabled-no-instance",
     "no kernel image is available for execution, operation received an exception": "arch-not-in-build",
     "transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid argument'": "fabric-state",
+    "the vulkan renderer crashes on startup with my gtx 550": "gpu-feature-unsupported",
+    "Godot 4: vkEnumerateInstanceVersion not available, gt 530": "gpu-feature-unsupported",
+    "GTX 680: vkd3d-proton 2.9 fails to start the game": "gpu-feature-unsupported",
+    "This container was built for NVIDIA Driver Release 460.27 or later, but": "container-requires-newer-driver",
     "GL context creation failed, since pacman updated nvidia": "driver-library-mismatch",
 }
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpustack.diagnose.engine import judge
+from gpustack.imports import load_texts
 from gpustack.imports.texts import take
 from gpustack.matrix import Matrix
+from gpustack.model.report import Confidence
 from gpustack.model.writing import render
 
 MATRIX = Matrix()
@@ -149,3 +151,20 @@ def test_what_a_message_states_is_the_root_and_names_what_it_says(text: str, fin
 def test_what_is_near_such_a_message_is_none(text: str) -> None:
     report = judge(take([("paste.txt", text)], MATRIX)[0], MATRIX)
     assert not {one.id for one in report.findings} & {finding for _, finding, _ in FAULTS}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeWarning: numpy.dtype size changed, may indicate binary incompatibility. Expected 96, got 88",
+        "numpy.ufunc size changed, may indicate binary incompatibility",
+    ],
+)
+def test_a_warning_of_a_size_that_changed_blames_nothing(text: str) -> None:
+    assert judge(load_texts({"a paste": text.encode()}, MATRIX), MATRIX).verdict.root_causes == ()
+
+
+def test_people_who_speak_of_throttling_make_nothing_certain() -> None:
+    text = b"my 3080 gets slower after a while, i think it is thermal throttling"
+    report = judge(load_texts({"a paste": text}, MATRIX), MATRIX)
+    assert all(one.confidence is not Confidence.CERTAIN for one in report.findings)

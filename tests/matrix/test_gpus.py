@@ -11,6 +11,8 @@ from tests.counting import each
 
 MATRIX = Matrix()
 KNOWN = {
+    "2.0": ["GeForce GTX 480", "Quadro 4000", "Tesla M2090"],
+    "2.1": ["GTX 550 Ti", "NVS 5400M", "GF108 [GeForce GT 430]"],
     "3.0": ["Tesla K10", "Quadro K5000", "GeForce GTX 680", "GRID K520", "GK104 [GeForce GTX 770]"],
     "3.5": ["Tesla K40m", "GeForce GTX 780 Ti", "GeForce GTX TITAN Black", "K20Xm"],
     "3.7": ["Tesla K80", "K80", "GK210GL [Tesla K80] (rev a1)"],
@@ -64,7 +66,6 @@ UNSURE = [
         "Intel Arc A770",
         "GeForce 210",
         "RTX 50",
-        "Quadro 4000",
         "",
         "x",
     ),

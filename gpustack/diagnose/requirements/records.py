@@ -57,7 +57,8 @@ class Record:
 
 def typed(written: str, gpu: str | None) -> Command:
     """Return a command from a table, for one GPU or for the whole machine."""
-    written = OF_ONE.sub(lambda found: found[1] if gpu else "", written)
+    known = bool(gpu) and GPU(gpu) != GPU(None)  # a log may say "PCI:...", which names none
+    written = OF_ONE.sub(lambda found: found[1] if known else "", written)
     return Command(written.replace("{gpu}", GPU(gpu)).replace("{place}", PCI(gpu)))
 
 

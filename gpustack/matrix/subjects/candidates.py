@@ -36,7 +36,7 @@ WITHIN = ("cuda", "nvidia", "rocm", "opencl", "vulkan")  # pycuda, getcudaenable
 CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla", "quadro", "jetson")
 # By how much the score of a cause has to be above that of none, which other texts have taught, where words tell of the
 # stack though they name no part of it, and there are few of them: their score is high by chance (docs/decisions/0030).
-ABOVE, FEW = 0.5, 24
+ABOVE, FEW = 0.35, 24
 # What else names it, beside the names of systems: parts, and programs that run on GPUs only.
 OWN = frozenset(
     {
@@ -65,9 +65,10 @@ MODEL = re.compile(
     r"|a10g|a[34]0|p100|h20|gb10|[67][5-9][05]0xtx?|b580|a7[57]0)s?"
 )
 NOT_A_MODEL = "1080"  # the height of a picture
-# A release of NVIDIA's driver, or how hot a card is.
+# A release of NVIDIA's driver, a GPU of Intel's, or how hot a card is.
 PHRASE = re.compile(
-    r"\bdrivers? (?:version )?[3-6]\d{2}(?:\.\d{2,3}){0,2}\b|\bcard\b[^.\n]{0,40} \d{2,3} ?(?:°|deg|c\b)"
+    r"\bdrivers? (?:version )?[3-6]\d{2}(?:\.\d{2,3}){0,2}\b|(?<![\w.])[3-6]\d{2}\.\d{2,3}\.\d{2}\b|\bintel u?hd\b"
+    r"|\bcard\b[^.\n]{0,40} \d{2,3} ?(?:°|deg|c\b)"
 )
 SHORTEST = 3  # letters in a part of a word
 STEM, OF_STEM = 5, "~"  # letters in which the forms of a word agree: throttled, throttling
@@ -134,7 +135,8 @@ class Index:
         scores = dict(zip(self.causes, self._scores(self._held(known)), strict=False))
         nothing, _ = scores.pop(NOTHING_WRONG, 0.0), scores.pop(DOUBT, 0.0)
         few = sum(" " not in one and not one.startswith(OF_STEM) for one in known) < FEW
-        return max(scores.values(), default=0.0) > max(nothing, 0.0) + (ABOVE if few else 0.0)
+        likeliest = max(scores.values(), default=0.0)
+        return len(known) > 1 and likeliest > max(nothing, 0.0) + (ABOVE if few else 0.0)
 
     def names_it(self, word: str) -> bool:
         """Return whether a word names a part of the stack, or a card."""

@@ -240,5 +240,6 @@ class Meaning(Stated):
 
 things = rows_of("prose", "things", Words)  # the things that people mention
 states = rows_of("prose", "states", Words)  # the states that they describe
+releases = rows_of("prose", "releases", Words)  # what says that a release of a part of the stack works or fails
 voids = rows_of("prose", "voids", Words)  # words that make a clause say nothing about the present, or nothing certain
 meanings = rows_of("prose", "means", Meaning)  # the meaning of a thing in a state
