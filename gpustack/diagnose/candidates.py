@@ -42,8 +42,9 @@ SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"}
 # a complaint (docs/decisions/0030).
 ANSWERS, RESULT = (0.3, 0.75), (0.1, 0.5)
 CLEAR = 0.25  # how much of all weight it has to have beside an answer or a result: of few words it is spread thin
-# The same where words alone tell of it: without and beside a complaint, beside one with a rate; and how many words.
-SURE, SURE_OF_RATE, ENOUGH = (0.8, 0.97), 0.99, 8  # docs/decisions/0036
+# The same where words alone tell of it: without and beside a complaint; beside one with a rate, or where they name no
+# part of the stack; and how many words (docs/decisions/0036).
+SURE, SUREST, ENOUGH = (0.8, 0.97), 0.99, 8
 SOFT = ("gpus-fail-together", "gpu-unused-said", "hang")  # said by people of programs as well; the rest is AGAINST it
 AGAINST = tuple(one for one in WRONG if one not in SOFT)
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
@@ -144,8 +145,8 @@ class _Text:
         if odd or self.led or len(self.words) < ENOUGH:
             return False
         rate = self.complains and heard(self.facts, "rate-said")
-        sure = SURE_OF_RATE if rate else SURE[bool(heard(self.facts, *WRONG))]
-        return calm >= sure and (self.named or self.calm((WORKS,)) >= SURE[1])
+        sure = SUREST if rate else SURE[bool(heard(self.facts, *WRONG))]
+        return calm >= sure and (self.named or self.calm((WORKS,)) >= SUREST)
 
     def share(self, healthy: Collection[str]) -> float:
         """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""

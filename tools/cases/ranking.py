@@ -64,11 +64,11 @@ LEAST_OFTEN, PAIRS = 2, 3  # texts that contain a word, or a pair of neighbours
 RIDGE = 1.0  # how much a weight costs
 PENALTY = 0.1  # the same for the logistic regression
 TRIES = {"maxiter": 40, "maxcor": 5}  # its steps: more of them rank no better
-LEAST = 0.04  # weights nearer to 0 are left out
+LEAST = 0.06  # weights nearer to 0 are left out
 RECOGNISED, NEIGHBOURS = 1.5, 0.5  # what a message, and a pair of words, tells relative to a word as rare
 # The weight of the text of a finding or of a message row, and of a wording, relative to a machine.
 OF_FINDINGS, OF_MESSAGES, OF_WORDINGS = 1.0, 1.0, 0.2
-MOST_OF_CASE = 20  # words that identify a recorded machine
+MOST_OF_CASE = 14  # words that identify a recorded machine
 SHARPNESS = 10.0  # by which the ridge regression's scores are multiplied: fitted, with more or less it ranks worse
 FOLDS = 10
 EXACT, MOST_STEPS = 1e-3, 200  # what may be left of the equations, and the steps after which they are given up
