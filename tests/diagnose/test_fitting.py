@@ -90,6 +90,9 @@ APART = {
     "Godot 4: vkEnumerateInstanceVersion not available, gt 530": "gpu-feature-unsupported",
     "GTX 680: vkd3d-proton 2.9 fails to start the game": "gpu-feature-unsupported",
     "This container was built for NVIDIA Driver Release 460.27 or later, but": "container-requires-newer-driver",
+    "YOLOv5 torch 1.11.0+cu102 CUDA:0 (NVIDIA GeForce RTX 3050 Ti Laptop GPU, 3911MiB)\n"
+    "The current PyTorch install supports CUDA capabilities sm_37 sm_50 sm_60 sm_70.": "arch-not-in-build",
+    "glmark2: GL_VENDOR: nouveau, GL_RENDERER: NV137, FPS: 878 on a GTX 1050": "nouveau-loaded",
     "GL context creation failed, since pacman updated nvidia": "driver-library-mismatch",
 }
 
