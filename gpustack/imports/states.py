@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import islice
-from typing import TYPE_CHECKING
+from itertools import islice, product
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.imports.messages import Found
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
@@ -74,7 +74,7 @@ DOUBTFUL = re.compile(
 )
 COMPLAINTS = {AILS: (AILING, COMPARED), WORSE: (DOUBTFUL,)}
 # Releases of a part of the stack, and what each does: "4.9.0 ok, 4.10.11 black screen".
-OLDER = "older-part-works-said"
+OLDER, OF_STACK = "older-part-works-said", "a part of the stack"
 TURN = re.compile(
     r"(?<=[.!?;])\s|,\s|[;\n\u3002\uff0c]|\s(?:but|while|whereas|and then|->|=>|\u2192|/)\s|\s[-\u2013\u2014]+\s"
 )
@@ -101,19 +101,25 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
             for clause in filter(None, CLAUSE.split(sentence)):
                 for one in _meant(clause, matrix):
                     if one.message not in kinds and one.fits(sentence, line):
-                        found.setdefault(one.message, _found(one, line, origin, matrix))
+                        found.setdefault(one.message, _stated(one.message, line, origin, matrix))
     printed = {one.message.line for one in known if one.whole and not one.row.stated}
     own = [line for line in lines if line not in printed and (len(lines) > 1 or len(line.split()) > PART)]
     ailing = any(AILING.search(line) for line in own)
     for kind, words in COMPLAINTS.items():
         if word := next((said for line in own for one in words if (said := one.search(line))), None):
-            row = next(held for held in patterns(matrix) if held.kind == kind)
-            told = Message(kind=kind, line=word[0].strip(), origin=origin, values=row.values, strength=Strength.STATED)
-            found[kind] = Found(told, row, whole=False)
+            found[kind] = _stated(kind, word[0], origin, matrix)
     if OLDER not in kinds and (line := older("\n".join(own), matrix)):
-        row = next(held for held in patterns(matrix) if held.kind == OLDER)
-        found[OLDER] = Found(Message(kind=OLDER, line=line, origin=origin, strength=Strength.STATED), row, whole=False)
+        found[OLDER] = _stated(OLDER, line, origin, matrix)
     return tuple(one for kind, one in found.items() if kind != WELL or not ailing)
+
+
+class Release(NamedTuple):
+    """A release that a text names, whether its clause says that it works, and of what: "" where nothing is named."""
+
+    number: tuple[int, ...]
+    works: bool
+    of: str
+    clause: str
 
 
 def older(text: str, matrix: Matrix) -> str:
@@ -122,41 +128,43 @@ def older(text: str, matrix: Matrix) -> str:
     So do words that date a fault from a release: "since driver 465.89 it stops".
     """
     said = {one.name: one.compiled() for one in releases(matrix)}
-    held: list[tuple[tuple[int, ...], bool, str, str]] = []
+    held: list[Release] = []
     dated = ""
-    for words in map(str.strip, TURN.split(text)):
-        plain = said["spared"].sub(" fine ", words)
+    for clause in map(str.strip, TURN.split(text)):
+        plain = said["spared"].sub(" fine ", clause)
         works = bool(said["works"].search(plain)) and not said["fails"].search(plain)
         if works and said["back"].search(plain) and said["part"].search(plain):
-            return words
+            return clause
         for one in islice(RELEASE.finditer(plain), MOST_RELEASES):
-            number, name = tuple(map(int, one["number"].split("."))), one["name"] or ""
-            part = said["part"].search(name) or said["part"].match(plain, one.end() + 1)
-            held.append((number, works, "part" if part else said["small"].sub("", name), words))
-            if part and said["dated"].search(plain, max(0, one.start() - AHEAD), one.start("number")):
-                dated = dated or words
-    good, bad = ([one for one in held[:MOST_RELEASES] if one[1] is works] for works in (True, False))
-    for number, _, name, words in good:
-        if any(words != told and _later(number, other, {name, called}, text, said) for other, _, called, told in bad):
-            return words
+            name = one["name"] or ""
+            ours = said["part"].search(name) or said["part"].match(plain, one.end() + 1)
+            number = tuple(map(int, one["number"].split(".")))
+            held.append(Release(number, works, OF_STACK if ours else said["small"].sub("", name), clause))
+            if ours and said["dated"].search(plain, max(0, one.start() - AHEAD), one.start("number")):
+                dated = dated or clause
+    nvidia, linux = (bool(said[name].search(text)) for name in ("nvidia", "linux"))
+    for good, bad in product(held[:MOST_RELEASES], repeat=2):
+        if good.works and not bad.works and good.clause != bad.clause and _later(good, bad, nvidia=nvidia, linux=linux):
+            return good.clause
     return dated
 
 
-def _later(
-    older: tuple[int, ...], newer: tuple[int, ...], names: set[str], text: str, said: dict[str, re.Pattern[str]]
-) -> bool:
-    """Return whether a release is a later one of the same part of the stack, by their names, if any, or their form."""
-    named, first, last = "part" in names, older[0], newer[0]
-    if older >= newer or not names <= {"", "part"}:
+def _later(older: Release, newer: Release, *, nvidia: bool, linux: bool) -> bool:
+    """Return whether a release is a later one of the same part of the stack, by their names, if any, or their form.
+
+    ``nvidia``, ``linux``: the text tells of a driver, or of the kernel.
+    """
+    first, last, names = older.number[0], newer.number[0], {older.of, newer.of}
+    named = OF_STACK in names
+    if older.number >= newer.number or not names <= {"", OF_STACK}:
         return False
     for least in (DATES, BUILDS):
         if last >= least:
             return first >= least and named
+    longest, alike = max(len(older.number), len(newer.number)), len(older.number) == len(newer.number)
     if last >= DRIVERS:
-        bare = max(len(older), len(newer)) > 1 or said["nvidia"].search(text)
-        return first >= DRIVERS and last - first <= FAR and bool(named or bare)
-    by_form = first in KERNELS and (said["linux"].search(text) or len(older) == len(newer) > NEXT)
-    return last - first <= NEXT and bool(named or by_form)
+        return first >= DRIVERS and last - first <= FAR and (named or nvidia or longest > 1)
+    return last - first <= NEXT and (named or (first in KERNELS and (linux or (alike and longest > NEXT))))
 
 
 def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:
@@ -179,13 +187,15 @@ def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:
             yield one
 
 
-def _found(one: Meaning, line: str, origin: str, matrix: Matrix) -> Found:
-    """Return the statement as the equivalent message, with what such a message always implies."""
-    row = next(held for held in patterns(matrix) if held.kind == one.message)
-    said = Message(
-        kind=one.message, line=" ".join(line.split()), origin=origin, values=row.values, strength=Strength.STATED
-    )
+def _stated(kind: str, line: str, origin: str, matrix: Matrix) -> Found:
+    """Return what a person states as the equivalent message, with what such a message always implies."""
+    row = _row(kind, matrix)
+    said = Message(kind=kind, line=" ".join(line.split()), origin=origin, values=row.values, strength=Strength.STATED)
     return Found(said, row, whole=False)
+
+
+def _row(kind: str, matrix: Matrix) -> Pattern:
+    return next(row for row in patterns(matrix) if row.kind == kind)
 
 
 # The words of a row between its placeholders.
@@ -285,6 +295,6 @@ def _plain(code: Number) -> str:
 
 
 def _coded(code: Number, line: str, origin: str, matrix: Matrix) -> Found:
-    row = next(one for one in patterns(matrix) if one.kind == code.message)
+    row = _row(code.message or "", matrix)
     values = {**row.values, "code": str(code.number)}
     return Found(Message(kind=row.kind, line=line, origin=origin, values=values), row, whole=False)
