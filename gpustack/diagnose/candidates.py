@@ -43,8 +43,8 @@ SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"}
 ANSWERS, RESULT = (0.3, 0.75), (0.1, 0.5)
 CLEAR = 0.25  # how much of all weight it has to have beside an answer or a result: of few words it is spread thin
 # The same where words alone tell of it: without and beside a complaint; beside one with a rate, or where they name no
-# part of the stack; and how many words (docs/decisions/0036).
-SURE, SUREST, ENOUGH = (0.8, 0.97), 0.99, 8
+# part of the stack; how much of it that of a GPU at work has to have alone; and how many words (docs/decisions/0037).
+SURE, SUREST, AT_LEAST, ENOUGH = (0.6, 0.97), 0.99, 0.5, 8
 SOFT = ("gpus-fail-together", "gpu-unused-said", "hang")  # said by people of programs as well; the rest is AGAINST it
 AGAINST = tuple(one for one in WRONG if one not in SOFT)
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
@@ -136,7 +136,7 @@ class _Text:
         """Whether words alone tell of a GPU at work: someone says so, or most weight is that of sound machines."""
         if self.apart or heard(self.facts, *AGAINST):
             return False
-        calm, quiet = self.calm(HEALTHY), not (self.complains or self.ails)
+        calm, sound, quiet = self.calm(HEALTHY), self.calm((WORKS,)), not (self.complains or self.ails)
         doubted = fails(self.facts.words) or not DENIALS.isdisjoint(self.facts.words)
         said = heard(self.facts, "works-said") or (heard(self.facts, "fine-said") and not doubted)
         if quiet and (said or (heard(self.facts, *SHOWN) and calm >= CLEAR)):
@@ -146,7 +146,7 @@ class _Text:
             return False
         rate = self.complains and heard(self.facts, "rate-said")
         sure = SUREST if rate else SURE[bool(heard(self.facts, *WRONG))]
-        return calm >= sure and (self.named or self.calm((WORKS,)) >= SUREST)
+        return calm >= sure and sound >= (AT_LEAST if self.named else SUREST)
 
     def share(self, healthy: Collection[str]) -> float:
         """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""

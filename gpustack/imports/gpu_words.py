@@ -142,6 +142,7 @@ _NVIDIA = (
 _AMD = (
     r"(?i:(?:AMD )?(?:Radeon )?(?:RX ?(?:Vega ?)?\d{2,4}(?: ?(?:XTX|XT|GRE|M|S)\b)?"
     r"|(?:Radeon )?[5-9]\d[05]0 ?XTX?\b|Radeon (?:VII|(?:AI )?Pro \w+|\d{3}M)\b|(?:Instinct )?MI\d{2,3}[A-Z]?\b"
+    r"|R[579] (?:[2-3]\d[05]X?|Fury X?|Nano)\b|HD ?[5-8]\d[5-9]0M?\b|(?<=AMD )2[78]0X\b|FirePro \w{4,6}\b"
     r"|Strix Halo\b|Vega ?\d{2}\b|AMD (?:GPU|(?:graphics |video )?card|Raven|Renoir|Cezanne|Phoenix)\b))"
 )
 _INTEL = (

@@ -91,9 +91,8 @@ def _complaints(facts: Facts) -> bool:
     named += [
         one.line for one in said(facts, "tei-arch") if one.values.get("arch") == one.values.get("archs", "").strip()
     ]
-    return any("HIP" not in one.line and one.line not in named for one in said(facts, *COMPLAINTS)) or _lists_others(
-        facts
-    )
+    others = (one.line for one in said(facts, *COMPLAINTS) if one.line not in named)
+    return any("HIP" not in line and "ROCm" not in line for line in others) or _lists_others(facts)
 
 
 def _lists_others(facts: Facts) -> bool:

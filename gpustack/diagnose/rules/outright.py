@@ -126,6 +126,7 @@ def numpy_abi_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 
 TRT_VERSION, TRT_DEVICE = ("trt-plan-version", "trt-serialization-version"), "trt-plan-device"
+NO_ENGINE = "0.0.0"  # the release of a file that is empty, or was not written as binary data
 
 
 @rule("tensorrt-engine-version-mismatch", Layer.LIBRARY, "tensorrt", from_messages=True)
@@ -135,9 +136,9 @@ def tensorrt_engine_version_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[
     An engine (plan) runs with the TensorRT that built it, on the kind of GPU that it was built on, unless it was built
     version- or hardware-compatible. Rebuild it on the machine that will run it, or install the release that built it.
     """
-    if not heard(facts, *TRT_VERSION, TRT_DEVICE):
-        return
     kind = TRT_DEVICE if heard(facts, TRT_DEVICE) else TRT_VERSION[0]
+    if not heard(facts, *TRT_VERSION, TRT_DEVICE) or value(facts, kind, "found") == NO_ENGINE:
+        return
     built, here = value(facts, kind, "found"), value(facts, kind, "needs")
     by = "for compute capability" if kind == TRT_DEVICE else "by TensorRT"
     yield tensorrt_engine_version_mismatch.finding(
