@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.evidence import GPUS, possible
-from gpustack.diagnose.fitting import fails, misfits
-from gpustack.diagnose.machine.events import MESSAGE, because_said, heard, named
+from gpustack.diagnose.fitting import misfits
+from gpustack.diagnose.machine.events import MESSAGE, because_said, fails, heard, named
 from gpustack.diagnose.machine.values import copies, number, told
 from gpustack.diagnose.requirements.records import decisions
 from gpustack.matrix.subjects.candidates import HEALTHY, NO_CAUSES, OF_STEM, WORKS, Ranked, index
@@ -42,10 +42,12 @@ SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"}
 # a complaint (docs/decisions/0030).
 ANSWERS, RESULT = (0.3, 0.75), (0.1, 0.5)
 CLEAR = 0.25  # how much of all weight it has to have beside an answer or a result: of few words it is spread thin
-# The same where words alone tell of it: without and beside a complaint; beside one with a rate, or where they name no
-# part of the stack; how much of it that of a GPU at work has to have alone; and how many words (docs/decisions/0037).
-SURE, SUREST, AT_LEAST, ENOUGH = (0.6, 0.97), 0.99, 0.5, 8
-SOFT = ("gpus-fail-together", "gpu-unused-said", "hang")  # said by people of programs as well; the rest is AGAINST it
+# The same where words alone tell of it, without and beside what is wrong or a rate that somebody complains of; how much
+# of it that of a GPU at work has to have alone, where they name a part of the stack or not; and how many words
+# (docs/decisions/0037).
+SURE, AT_LEAST, UNNAMED, ENOUGH = (0.7, 0.97), 0.5, 0.99, 8
+# What people say of programs as well; the rest is AGAINST it.
+SOFT = ("gpus-fail-together", "gpu-unused-said", "hang", "gpu-complaint")
 AGAINST = tuple(one for one in WRONG if one not in SOFT)
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
@@ -145,8 +147,7 @@ class _Text:
         if odd or self.led or len(self.words) < ENOUGH:
             return False
         rate = self.complains and heard(self.facts, "rate-said")
-        sure = SUREST if rate else SURE[bool(heard(self.facts, *WRONG))]
-        return calm >= sure and sound >= (AT_LEAST if self.named else SUREST)
+        return calm >= SURE[rate or heard(self.facts, *WRONG)] and sound >= (AT_LEAST if self.named else UNNAMED)
 
     def share(self, healthy: Collection[str]) -> float:
         """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import amd
-from gpustack.diagnose.machine.events import because_said, heard, said
+from gpustack.diagnose.machine.events import because_said, fails, heard, said
 from gpustack.diagnose.machine.frameworks import because_package, because_torch, distributions, installed, torch
 from gpustack.diagnose.machine.inventory import builds, capabilities, gpus, on_bus
 from gpustack.diagnose.machine.linking import soname_library
@@ -28,7 +28,7 @@ from gpustack.model.report import Kept
 from gpustack.model.versions import CodeArch, CudaVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.frameworks import OrtRelease, TensorflowRelease
@@ -49,16 +49,6 @@ REFUSED, LATER = "insufficient-driver", "later-without-gpu-said"
 LACKS = ("missing-library", "missing-library-tf", "cannot-load-library", REFUSED)
 MEANT = ("cpu-meant-said", "nvidia-absent-said")
 AILING = "ailing-said"
-# Words beside a list of GPUs of something that does not work with them.
-FAILURES = {
-    *("error", "errors", "failed", "fails", "failure", "fault"),
-    *("crash", "crashes", "segmentation", "aborted", "traceback", "cannot"),
-}
-
-
-def fails(words: Iterable[str]) -> bool:
-    """Return whether these words tell of a failure, as the names of exceptions do."""
-    return any(one in FAILURES or one.endswith(("error", "exception")) for one in words)
 
 
 @once
@@ -214,16 +204,24 @@ def _generations(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     family = ((cc, one) for cc, one in matrix.architectures.items() if not one.embedded)
     known = [(cc, one) for cc, one in family if one.name.partition(" ")[0] == generation]
     here = [(cc, one) for cc, one in known if cc in capabilities(facts)] or known
+    firsts = [one.first_toolkit for _, one in here]
+
+    def older(cuda: CudaVersion | None) -> bool:
+        return bool(cuda and firsts) and all(first and cuda and cuda < first for first in firsts)
+
     for build in builds(facts) if here else ():
         sees = any(arch.runs_on(cc) for arch in build.archs for cc, _ in here)
-        older = build.cuda and all(one.first_toolkit and build.cuda < one.first_toolkit for _, one in here)
-        if build.component == "pytorch" and ((build.archs and not sees) or (older and not build.archs)):
+        if build.component == "pytorch" and (not sees if build.archs else older(build.cuda)):
             yield "arch-not-in-build", because_of(facts, "pytorch", build.copy, "version")
     floor = serving.vllm_floor(matrix, vllm) if vllm else None
     if floor and here and all(cc < floor.capability for cc, _ in here):
         yield "arch-not-in-build", because(facts, "vllm", "version")
-    toolkit = None if any(one.cuda for one in builds(facts)) or not heard(facts, AILING) else used(facts)
-    if toolkit and here and all(one.first_toolkit and toolkit.cuda < one.first_toolkit for _, one in here):
+    ailing = heard(facts, AILING)
+    for one in said(facts, "cuda-build-said") if ailing else ():
+        if older(CudaVersion.parse(one.values.get("of") or one.values.get("cuda"))):
+            yield "arch-not-in-build", because_said(one)
+    toolkit = used(facts) if ailing and not any(one.cuda for one in builds(facts)) else None
+    if toolkit and older(toolkit.cuda):
         yield "toolkit-too-old-for-arch" if _compiles(facts) else "arch-not-in-build", toolkit.because
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpustack.imports import gathered
+from gpustack.matrix.subjects.gpus import maker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +126,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 def _amd(origin: str, index: str, said: str, into: Gathered) -> None:
     """Read one AMD GPU; a name of another vendor's GPU does not count."""
     name, gfx, place = NAME.search(said), GFX.search(said), PLACE.search(said)
-    if name and gathered.maker(name["name"]) == "nvidia" and not gfx:
+    if name and maker(name["name"]) == "nvidia" and not gfx:
         return
     if name or gfx or place:
         pci = gathered.pci(place["pci"]) if place else None
@@ -145,7 +146,7 @@ def _names(origin: str, text: str, into: Gathered) -> None:
         into.tell("amd-gpu", origin, str(number), name=match["name"].strip(), pci=match["pci"])
     if not into.fact("amd-gpu", "name"):
         names = (match["name"].strip() for match in islice(NAME.finditer(text), MOST))
-        ours = (name for name in names if gathered.maker(name) == "amd" and not CPU.search(name))
+        ours = (name for name in names if maker(name) == "amd" and not CPU.search(name))
         for number, name in enumerate(ours):
             into.tell("amd-gpu", origin, str(number), name=name)
 
@@ -186,7 +187,7 @@ def _intel(origin: str, text: str, into: Gathered) -> None:
         into.tell("level-zero", origin, match["name"], version=match["version"])
     for number, match in enumerate(islice(OPENCL.finditer(text), MOST)):
         name = match["name"].strip()
-        made = f"{gathered.maker(name)}-gpu"
+        made = f"{maker(name)}-gpu"
         if made in {"intel-gpu", "amd-gpu"} and not CPU.search(name) and not into.knows(made):
             into.tell(made, origin, str(number), name=name)
 

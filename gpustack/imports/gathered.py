@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.imports.own_reports import SETTLED, Learnt, conflict
+from gpustack.matrix.subjects.gpus import maker
 from gpustack.model.facts import Component, Environment, Facts, Host, Instance, JsonValue, Layer, Status, Strength
 
 if TYPE_CHECKING:
@@ -274,16 +275,6 @@ def gpu(origin: str, said: str, into: Gathered, key: str, uuid: str | None = Non
         into.tell("gpu", origin, key, name=name, uuid=uuid, index=int(key) if key.isdecimal() else None)
     else:
         into.tell(f"{made}-gpu", origin, key, name=name)
-
-
-def maker(name: str) -> str:
-    """Return the vendor of a GPU from its name: amd, intel, or nvidia if neither is named."""
-    low = name.lower()
-    if re.search(r"\bamd\b|radeon|instinct|strix|\bvega\b|\bmi\d{2,3}\w?\b|\brx ?\d{3}|firepro|\bgfx\d|0 ?xtx?\b", low):
-        return "amd"
-    if re.search(r"\bintel\b|\barc\b|\biris\b|\buhd graphics\b|data center gpu (?:max|flex)", low):
-        return "intel"
-    return "nvidia"
 
 
 def pci(said: str) -> str:

@@ -31,7 +31,7 @@ TAGGED = re.compile(
 )
 IMPORTED = re.compile(
     r"\b(?:import(?:s|ed|ing)? torch|torch imports?(?: as)?|imported (?:py)?torch)\b"
-    r"(?![^\n?]{0,400}\b(?:expect|should|need|want))[^\n?]{0,40}?(?<![\w.])(?P<version>\d+\.\d+\.\d[\w.+]*)"
+    r"(?![^\n?]{0,400}\b(?:expect|should|need|want))[^\n?]{0,40}?(?<![\w.])(?P<version>[0-2]\.\d+\.\d[\w.+]*)"
 )
 # Output without the command: a version and, in the lines below it, whether and which CUDA is available.
 BARE = re.compile(

@@ -88,7 +88,7 @@ RELEASE = re.compile(
 # The first number of a date, a build of Windows, a driver of NVIDIA's and Linux; how far apart two of them are at most.
 DATES, BUILDS, DRIVERS, KERNELS, FAR, NEXT = 20_000_000, 10_000, 300, range(3, 8), 150, 2
 MOST_RELEASES, AHEAD = 30, 40
-NEAR, LONGEST, MOST_LINES, PART = 60, 400, 300, 4  # so few words alone are a part of a message
+NEAR, LONGEST, MOST_LINES, PART = 60, 1500, 300, 4  # so few words alone are a part of a message
 
 
 def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tuple[Found, ...]:

@@ -79,7 +79,7 @@ ROW = re.compile(
     r"[ \t]*(?P<value>(?:[^|\s]| (?! )){1,100}?)[ \t]*\|[ \t]*$",
     re.MULTILINE,
 )
-MOST, LONGEST, DENIED = 300, 600, re.compile(r"\b[A-Za-z]\w{1,20} \d[\w.]{0,12}\? no(?:pe)?\b")
+MOST, LONGEST, DENIED = 300, 1500, re.compile(r"\b[A-Za-z]\w{1,20} \d[\w.]{0,12}\? no(?:pe)?\b")
 
 
 def read(origin: str, text: str, into: Gathered, known: Iterable[str] = ()) -> None:

@@ -66,6 +66,16 @@ def test_a_repository_that_was_built_with_is_never_held_out(folders: Path) -> No
     assert not threads.held_out(case, [first])
 
 
+def test_threads_that_are_all_to_build_with_leave_out_what_is_held_out(folders: Path) -> None:
+    rows = [{**ROW, "id": f"t{number}", "source": f"owner/repo{number}#1"} for number in range(40)]
+    threads.take(given(folders, *rows[:20]))
+    out = cases.every(held_out=True)
+    again = [{**ROW, "id": f"{one.id}-2", "source": f"{one.repository}#2"} for one in out]
+    taken = threads.take(given(folders, *rows, *again), split=False)
+    assert taken == {"known": 20, "to build with": 20, "refused: their repository is held out": len(out)}
+    assert cases.every(held_out=True) == out
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

@@ -27,6 +27,7 @@ def main() -> None:
     add.add_argument("folder", metavar="FOLDER", type=Path)
     take = commands.add_parser("take", help="take in new public threads from a file or a folder of JSON")
     take.add_argument("path", metavar="PATH", type=Path)
+    take.add_argument("--to-build-with", action="store_true", help="hold none out")
     measure = commands.add_parser("measure", help="print how many held-out cases are judged rightly")
     measure.add_argument("--recorded", action="store_true", help="of the cases to build with instead")
     index = commands.add_parser("index", help="make compat-matrix/candidates.toml again, and say how well it ranks")
@@ -48,7 +49,7 @@ def _add(given: argparse.Namespace) -> str:
 
 
 def _take(given: argparse.Namespace) -> str:
-    taken = threads.take(given.path)
+    taken = threads.take(given.path, split=not given.to_build_with)
     return ", ".join(f"{number} {what}" for what, number in sorted(taken.items())) or "no threads"
 
 

@@ -77,19 +77,25 @@ def held_out(case: Case, known: Iterable[str]) -> bool:
     return case.repository not in set(known) and sha256(case.repository.encode()).digest()[-1] % 2 == 1
 
 
-def take(path: Path) -> Counter[str]:
-    """Add new threads; return how many went into each half, and how many were already recorded."""
+def take(path: Path, *, split: bool = True) -> Counter[str]:
+    """Add new threads; return how many went into each half, how many were already recorded, and how many were refused.
+
+    Without ``split`` all are to build with, but for those of a repository that has held-out ones.
+    """
     known = [one.repository for one in every()]
+    out = {one.repository for one in every(held_out=True)}
     threads = {one.source for half in (False, True) for one in every(held_out=half)}
     taken: Counter[str] = Counter()
     for case in read(path):
         if case.source in threads:
             taken["known"] += 1
-            continue
-        out = held_out(case, known)
-        put(case, held_out=out)
-        threads.add(case.source)
-        taken["held out" if out else "to build with"] += 1
+        elif not split and case.repository in out:
+            taken["refused: their repository is held out"] += 1
+        else:
+            held = split and held_out(case, known)
+            put(case, held_out=held)
+            threads.add(case.source)
+            taken["held out" if held else "to build with"] += 1
     return taken
 
 

@@ -14,10 +14,17 @@ from gpustack.model import record
 from gpustack.model.report import Because
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, JsonValue, Message
 
 MESSAGE = "message"
+# Words of something that does not work.
+FAILURES = {
+    *("error", "errors", "failed", "fails", "failure", "fault"),
+    *("crash", "crashes", "segmentation", "aborted", "traceback", "cannot"),
+}
 
 
 def said(facts: Facts, *kinds: str) -> tuple[Message, ...]:
@@ -33,6 +40,11 @@ def holding(facts: Facts, kind: str, *names: str) -> tuple[Message, ...]:
 def heard(facts: Facts, *kinds: str) -> bool:
     """Return whether there is a message of these kinds."""
     return any(one.kind in kinds for one in facts.messages)
+
+
+def fails(words: Iterable[str]) -> bool:
+    """Return whether these words tell of a failure, as the names of exceptions do."""
+    return any(one in FAILURES or one.endswith(("error", "exception")) for one in words)
 
 
 def value(facts: Facts, kind: str, *names: str) -> str | None:

@@ -34,6 +34,15 @@ _ORNAMENT = frozenset(
 _SERVERS = re.compile(r"\binstinct\b|\bdata cent(?:er|re) gpu\b", re.IGNORECASE)  # how AMD and Intel name theirs
 _FORM = re.compile(r"sxm\d?|nvl\d+|hbm\d\w?|g?ddr\d\w?|\d{1,2}[abcq]")
 _COUNT = re.compile(r"^(?:gpu )?\d+ ?(?:x |\u00d7 ?|: )")
+# Words in the names of other vendors' GPUs.
+_MAKERS = {
+    "amd": re.compile(
+        r"\bamd\b|radeon|instinct|strix|\bvega\b|\bmi\d{2,3}\w?\b|\brx ?\d{3}|firepro|\bgfx\d|0 ?xtx?\b|\br[579] "
+        r"|\bhd ?\d{4}",
+        re.IGNORECASE,
+    ),
+    "intel": re.compile(r"\bintel\b|\barc\b|\biris\b|\buhd graphics\b|data center gpu (?:max|flex)", re.IGNORECASE),
+}
 _BEFORE = ("rtx ", "gtx ", "gt ", "quadro ", "quadro rtx ", "grid ")
 _SWAPPED = {"gtx": "rtx", "rtx": "gtx"}
 
@@ -198,3 +207,8 @@ def _guesses(words: str) -> set[str]:
     if first in {"grid", "quadro"}:
         return {rest}
     return {f"{_SWAPPED[first]} {rest}"} if first in _SWAPPED else {before + words for before in _BEFORE}
+
+
+def maker(name: str) -> str:
+    """Return the vendor of a GPU from its name: amd, intel, or nvidia if neither is named."""
+    return next((made for made, words in _MAKERS.items() if words.search(name)), "nvidia")
