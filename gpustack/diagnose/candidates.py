@@ -42,10 +42,10 @@ SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"}
 # a complaint (docs/decisions/0030).
 ANSWERS, RESULT = (0.3, 0.75), (0.1, 0.5)
 CLEAR = 0.25  # how much of all weight it has to have beside an answer or a result: of few words it is spread thin
-# The same where words alone tell of it, without and beside what is wrong or a rate that somebody complains of; how much
-# of it that of a GPU at work has to have alone, where they name a part of the stack or not; and how many words
+# The same where words alone tell of it: without and beside what is wrong, and beside a rate that somebody complains of;
+# how much of it that of a GPU at work has to have alone, where they name a part of the stack or not; and how many words
 # (docs/decisions/0037).
-SURE, AT_LEAST, UNNAMED, ENOUGH = (0.7, 0.97), 0.5, 0.99, 8
+SURE, RATED, AT_LEAST, UNNAMED, ENOUGH = (0.7, 0.97), 0.98, 0.5, 0.997, 8
 # What people say of programs as well; the rest is AGAINST it.
 SOFT = ("gpus-fail-together", "gpu-unused-said", "hang", "gpu-complaint")
 AGAINST = tuple(one for one in WRONG if one not in SOFT)
@@ -147,7 +147,8 @@ class _Text:
         if odd or self.led or len(self.words) < ENOUGH:
             return False
         rate = self.complains and heard(self.facts, "rate-said")
-        return calm >= SURE[rate or heard(self.facts, *WRONG)] and sound >= (AT_LEAST if self.named else UNNAMED)
+        sure = RATED if rate else SURE[heard(self.facts, *WRONG)]
+        return calm >= sure and sound >= (AT_LEAST if self.named else UNNAMED)
 
     def share(self, healthy: Collection[str]) -> float:
         """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""

@@ -65,9 +65,10 @@ MODEL = re.compile(
     r"|a10g|a[34]0|p100|h20|gb10|[67][5-9][05]0xtx?|b580|a7[57]0)s?"
 )
 NOT_A_MODEL = "1080"  # the height of a picture
-# A release of NVIDIA's driver, a GPU of Intel's, or how hot a card is.
+# A release of NVIDIA's driver, a card that is no number alone, a GPU of Intel's, or how hot a card is.
 PHRASE = re.compile(
     r"\bdrivers? (?:version )?[3-6]\d{2}(?:\.\d{2,3}){0,2}\b|(?<![\w.])[3-6]\d{2}\.\d{2,3}\.\d{2}\b|\bintel u?hd\b"
+    r"|\bgraphics? cards?\b|\bvega\b|\b(?:gt|hd|r[579]) ?[2-9]\d{2,3}x?\b"
     r"|\bcard\b[^.\n]{0,40} \d{2,3} ?(?:°|deg|c\b)"
 )
 SHORTEST = 3  # letters in a part of a word
