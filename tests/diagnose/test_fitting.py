@@ -94,6 +94,13 @@ APART = {
     "The current PyTorch install supports CUDA capabilities sm_37 sm_50 sm_60 sm_70.": "arch-not-in-build",
     "glmark2: GL_VENDOR: nouveau, GL_RENDERER: NV137, FPS: 878 on a GTX 1050": "nouveau-loaded",
     "GL context creation failed, since pacman updated nvidia": "driver-library-mismatch",
+    "took miner-0.18.0-cuda10.0-windows-amd64.zip, my RTX 3080 is not supported": "arch-not-in-build",
+    "[12:00:01] GPU #0: Tesla K80, 1099.78 MH/s\n[12:00:01] GPU #0: invalid device function": "arch-not-in-build",
+    "Check failed: allow_missing: Device API gpu is not enabled. Please install the cuda version of dgl": (
+        "cpu-only-build"
+    ),
+    "PreconditionNotMetError: Cannot load cudnn shared library. Cannot invoke method cudnnGetVersion.": "cudnn-missing",
+    "CUDA driver version is insufficient for CUDA runtime version\nwith my R9 280X": "cpu-only-build",
 }
 
 
@@ -135,6 +142,54 @@ def test_a_table_of_the_driver_does_not_make_well_what_does_not_fit() -> None:
 def test_the_file_of_a_module_does_not_tell_that_it_is_not_loaded() -> None:
     report = _judged("modinfo nvidia | grep license\nlicense: NVIDIA\nRTX 3060, driver 550.54.14")
     assert "nvidia-module-not-loaded" not in report.verdict.root_causes
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("warning(grid): OpenGL version is too old. Ghostty requires OpenGL 3.3", "gpu-feature-unsupported"),
+        ("vulkaninfo --summary lists only llvmpipe, Radeon RX 6600", "vulkan-icd-broken"),
+    ],
+)
+def test_why_a_program_does_not_draw_on_the_gpu_is_listed(text: str, cause: str) -> None:
+    assert cause in [one.id for one in _judged(text).candidates]
+
+
+def test_a_rocm_build_without_code_for_the_gpu_is_one_fault() -> None:
+    report = _judged("ROCm error: no kernel image is available for execution on the device")
+    assert report.verdict.root_causes == ("rocm-gfx-unsupported",)
+
+
+def test_a_file_without_an_engine_is_no_engine_of_another_release() -> None:
+    told = "The engine plan file is not compatible with this version of TensorRT, expecting library version 5.1.5 got "
+    assert _judged(f"{told}0.0.0, please rebuild.").verdict.root_causes == ()
+    assert _judged(f"{told}5.0.2, please rebuild.").verdict.root_causes == ("tensorrt-engine-version-mismatch",)
+
+
+def test_a_queue_that_stopped_is_likely_the_cause_and_what_may_be_behind_it_follows() -> None:
+    report = _judged(
+        "[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=227004, emitted seq=227006\n"
+        "since Mesa 25.2 the game hangs, with Mesa 25.1 it was fine"
+    )
+    assert report.verdict.root_causes == ("gpu-not-answering",)
+    assert "known-bad-combination" in [one.id for one in report.candidates]
+
+
+def test_a_release_of_the_distribution_is_not_the_torch_that_is_imported() -> None:
+    report = _judged("pip list has\ntorch   2.9.1+cu130\nbut `import torch` says no module. Ubuntu 24.04.3")
+    assert "duplicate-torch-install" not in report.verdict.root_causes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nvidia_uvm is never unloaded first, so the module is in use",
+        "my Radeon 840M is gone from Jan 0.6.10, it used to be listed",
+        "the GPU widget disappears all the time",
+    ],
+)
+def test_what_a_program_lists_or_unloads_is_no_fault_of_the_gpu(text: str) -> None:
+    assert _judged(text).verdict.root_causes == ()
 
 
 def test_a_reason_is_shown_for_what_does_not_fit() -> None:

@@ -82,6 +82,25 @@ def test_a_gpu_by_its_number_alone(words: str, name: str) -> None:
     assert next(iter(copies(read(words), "gpu").values())).facts["name"] == name
 
 
+@pytest.mark.parametrize(
+    ("words", "component"),
+    [
+        ("my R9 290 is slow", "amd-gpu"),
+        ("HD 7970, Windows 7", "amd-gpu"),
+        ("Radeon R7 360", "amd-gpu"),
+        ("amd 280x", "amd-gpu"),
+        ("FirePro W9100", "amd-gpu"),
+        ("a GTX 280 is slow", "gpu"),
+    ],
+)
+def test_an_old_card_has_its_maker(words: str, component: str) -> None:
+    assert list(copies(read(words), component).values())
+
+
+def test_a_processor_and_graphics_of_intel_are_no_card_of_amd() -> None:
+    assert read("Ryzen R7 5800X, R9 3900X, Intel HD 5500").find("amd-gpu") is None
+
+
 @pytest.mark.parametrize("words", ["a 4070 images long list", "my 3060 steps took an hour", "batch of 4080 tokens"])
 def test_a_number_alone_is_not_a_gpu(words: str) -> None:
     assert read(words).find("gpu") is None
