@@ -204,10 +204,10 @@ def _generations(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     family = ((cc, one) for cc, one in matrix.architectures.items() if not one.embedded)
     known = [(cc, one) for cc, one in family if one.name.partition(" ")[0] == generation]
     here = [(cc, one) for cc, one in known if cc in capabilities(facts)] or known
-    firsts = [one.first_toolkit for _, one in here]
+    first = min((one.first_toolkit for _, one in here if one.first_toolkit), default=None)
 
     def older(cuda: CudaVersion | None) -> bool:
-        return bool(cuda and firsts) and all(first and cuda and cuda < first for first in firsts)
+        return bool(first and cuda and cuda < first)
 
     for build in builds(facts) if here else ():
         sees = any(arch.runs_on(cc) for arch in build.archs for cc, _ in here)
