@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gpustack.model.facts import JsonValue
 
 FROZEN = re.compile(
-    r"^(?:\[(?:pip3?|conda)\] |[+~ \t-]{0,4})?(?P<name>[A-Za-z][\w.-]{0,60})==(?P<version>\d[\w.+!-]{0,60})(?:"
-    r"[ \t]*[;#\\][^\n]*)?[ \t]*$",
+    r"^(?:\[(?:pip3?|conda)\] |[^\n]{0,40}\b(?:list|freeze|installed|grep \S{1,30}) ?[-=]> ?|[+~ \t-]{0,4})?"
+    r"(?P<name>[A-Za-z][\w.-]{0,60})==(?P<version>\d[\w.+!-]{0,60})(?:[ \t]*[;#\\][^\n]*)?[ \t]*$",
     re.MULTILINE,
 )
 HEADER = re.compile(

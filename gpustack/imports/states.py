@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import islice, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from gpustack.imports import releases
 from gpustack.imports.messages import Found
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
-from gpustack.matrix.subjects.messages import meanings, patterns, releases, states, things, voids
+from gpustack.matrix.subjects.messages import meanings, patterns, states, things, voids
 from gpustack.matrix.subjects.ranges import squash
 from gpustack.model.facts import Message, Strength
 
@@ -73,21 +73,7 @@ DOUBTFUL = re.compile(
     re.IGNORECASE,
 )
 COMPLAINTS = {AILS: (AILING, COMPARED), WORSE: (DOUBTFUL,)}
-# Releases of a part of the stack, and what each does: "4.9.0 ok, 4.10.11 black screen".
-OLDER, OF_STACK = "older-part-works-said", "a part of the stack"
-TURN = re.compile(
-    r"(?<=[.!?;])\s|,\s|[;\n\u3002\uff0c]|\s(?:but|while|whereas|and then|->|=>|\u2192|/)\s|\s[-\u2013\u2014]+\s"
-)
-RELEASE = re.compile(
-    r"(?:\b(?P<name>[a-z][a-z+-]{0,30})[ -]?|(?<![\w.:=/-]))v?"
-    r"(?P<number>[1-9]\d?(?:\.\d{1,4}){1,3}|[3-6]\d\d(?:\.\d{2,3}){0,2}|20[12]\d{5}|[12]\d{4})(?:-?rc\d)?(?![\w%]|\.\d|[:/]\d"
-    r"| ?(?:[GM]i?B|[MG]?Hz|fps|[WCVxkKM]|ms|s|it/s|t/s|tok\w*|%|°|nm|mm|h|hours?|min\w*|days?|times|steps?|p|px|cards?"
-    r"|gpus?|nodes?)\b)",
-    re.IGNORECASE,
-)
-# The first number of a date, a build of Windows, a driver of NVIDIA's and Linux; how far apart two of them are at most.
-DATES, BUILDS, DRIVERS, KERNELS, FAR, NEXT = 20_000_000, 10_000, 300, range(3, 8), 150, 2
-MOST_RELEASES, AHEAD = 30, 40
+OLDER = "older-part-works-said"
 NEAR, LONGEST, MOST_LINES, PART = 60, 1500, 300, 4  # so few words alone are a part of a message
 
 
@@ -108,63 +94,9 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     for kind, words in COMPLAINTS.items():
         if word := next((said for line in own for one in words if (said := one.search(line))), None):
             found[kind] = _stated(kind, word[0], origin, matrix)
-    if OLDER not in kinds and (line := older("\n".join(own), matrix)):
+    if OLDER not in kinds and (line := releases.older("\n".join(own), matrix)):
         found[OLDER] = _stated(OLDER, line, origin, matrix)
     return tuple(one for kind, one in found.items() if kind != WELL or not ailing)
-
-
-class Release(NamedTuple):
-    """A release that a text names, whether its clause says that it works, and of what: "" where nothing is named."""
-
-    number: tuple[int, ...]
-    works: bool
-    of: str
-    clause: str
-
-
-def older(text: str, matrix: Matrix) -> str:
-    """Return the words of a text that say that an older release of a part of the stack works, or "".
-
-    So do words that date a fault from a release: "since driver 465.89 it stops".
-    """
-    said = {one.name: one.compiled() for one in releases(matrix)}
-    held: list[Release] = []
-    dated = ""
-    for clause in map(str.strip, TURN.split(text)):
-        plain = said["spared"].sub(" fine ", clause)
-        works = bool(said["works"].search(plain)) and not said["fails"].search(plain)
-        if works and said["back"].search(plain) and said["part"].search(plain):
-            return clause
-        for one in islice(RELEASE.finditer(plain), MOST_RELEASES):
-            name = one["name"] or ""
-            ours = said["part"].search(name) or said["part"].match(plain, one.end() + 1)
-            number = tuple(map(int, one["number"].split(".")))
-            held.append(Release(number, works, OF_STACK if ours else said["small"].sub("", name), clause))
-            if ours and said["dated"].search(plain, max(0, one.start() - AHEAD), one.start("number")):
-                dated = dated or clause
-    nvidia, linux = (bool(said[name].search(text)) for name in ("nvidia", "linux"))
-    for good, bad in product(held[:MOST_RELEASES], repeat=2):
-        if good.works and not bad.works and good.clause != bad.clause and _later(good, bad, nvidia=nvidia, linux=linux):
-            return good.clause
-    return dated
-
-
-def _later(older: Release, newer: Release, *, nvidia: bool, linux: bool) -> bool:
-    """Return whether a release is a later one of the same part of the stack, by their names, if any, or their form.
-
-    ``nvidia``, ``linux``: the text tells of a driver, or of the kernel.
-    """
-    first, last, names = older.number[0], newer.number[0], {older.of, newer.of}
-    named = OF_STACK in names
-    if older.number >= newer.number or not names <= {"", OF_STACK}:
-        return False
-    for least in (DATES, BUILDS):
-        if last >= least:
-            return first >= least and named
-    longest, alike = max(len(older.number), len(newer.number)), len(older.number) == len(newer.number)
-    if last >= DRIVERS:
-        return first >= DRIVERS and last - first <= FAR and (named or nvidia or longest > 1)
-    return last - first <= NEXT and (named or (first in KERNELS and (linux or (alike and longest > NEXT))))
 
 
 def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:

@@ -13,7 +13,6 @@ from gpustack.imports import (
     environment_report,
     file_names,
     from_messages,
-    links,
     messages,
     nvidia_smi,
     packages,
@@ -37,7 +36,7 @@ CUT = " ... "
 EMPTY = "\n" * 20  # further consecutive empty lines are dropped
 MOST_WORDS = 200_000  # characters that may be a person's words; anything longer is a log
 READERS = (environment_report.read, shell.read, packages.read, python_session.read, amd_intel.read)
-LAYOUTS = (nvidia_smi.read, devices.read, links.read)  # these need the indentation
+LAYOUTS = (nvidia_smi.read, devices.read, nvidia_smi.links)  # these need the indentation
 LINES_CUT = f"it has lines of more than {LONGEST} characters; only their beginning and end were read"
 SHORTER = "a file with shorter lines"
 

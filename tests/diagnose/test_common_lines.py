@@ -22,6 +22,19 @@ FIRST = {
     "NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory": "memlock-too-small",
     "libGL error: failed to open drm device: Permission denied": "user-not-in-render-group",
     "训练意外中止之后出现僵尸进程 显存一直占着释放不了": "gpu-memory-held",
+    "ImportError: libtorch_cuda.so: cannot open shared object file: No such file or directory": "cpu-only-build",
+    "$ pip freeze | grep torch -> torch==2.3.1+cpu": "cpu-only-build",
+    "The GPU compute capability in your current machine is 120, which is not supported by Paddle": "arch-not-in-build",
+    'Steam draws nothing, it says "LLVM doesn\'t support gfx1100"': "driver-too-old-for-gpu",
+    "[    8.09] pc : sdma_v6_0_mqd_init+0xe4/0x148 [amdgpu]": "kernel-fault",
+    "jaxlib 0.1.55+cuda110\nCould not load dynamic library 'libcudnn.so.8'; dlerror: libcudnn.so.8: cannot open shared "
+    "object file: No such file or directory": "cudnn-missing",
+    "container nvidia/cuda:11.8.0-devel-ubuntu18.04, driver of the host 470.182.03\ncuda_diagnostics.cc:312] kernel "
+    "version 470.182.3 does not match DSO version 520.61.5 -- cannot find working devices": "compat-libs-803",
+    "kernel version 470.82.1 does not match DSO version 470.103.1 -- cannot find working": "driver-library-mismatch",
+    "nvidia: version magic '6.1.0-MANJARO SMP mod_unload retpoline ' should be '6.1.0-MANJARO SMP mod_unload '": (
+        "module-built-for-other-kernel"
+    ),
     "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'": "nvcc-torch-mismatch",
 }
 
@@ -38,3 +51,15 @@ def test_a_gpu_whose_links_are_inactive_is_not_called_healthy_for_them() -> None
     report = judge(load_texts({"a paste": text.encode()}, MATRIX), MATRIX)
     assert report.verdict.status is Health.UNKNOWN
     assert report.candidates[0].id == "nvlink-inactive"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Since 1.4.0 the gpu bar below the cores is gone, before it showed usage",
+        "With a 3080 the DLSS section disappears from the GPU menu once the game has loaded",
+        "no nvidia here, all set to cpu, yet: AssertionError: Torch not compiled with CUDA enabled",
+    ],
+)
+def test_a_part_of_a_window_that_is_gone_or_a_cpu_that_is_wanted_is_no_root_cause(text: str) -> None:
+    assert not judge(load_texts({"a paste": text.encode()}, MATRIX), MATRIX).verdict.root_causes

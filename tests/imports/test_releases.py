@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.diagnose.engine import judge
-from gpustack.imports import load_texts, states
+from gpustack.imports import load_texts, releases
 from gpustack.matrix import Matrix
 from gpustack.model.report import Confidence, Health
 
@@ -28,11 +28,18 @@ MATRIX = Matrix()
         "insider 20241, with 20176 it worked",
         "since nvidia 465.89 hashcat stops",
         "glitches came with the 545 nvidia drivers",
+        "24.6.1 -> the slicer shows nothing\n24.5.1 -> no issue. RX 6600",
+        "455.23.04: shaders take twenty minutes. Back to 440.100, usual speed again. driver of nvidia",
+        "Arc A770: quits with 5762. With 5534 it starts",
+        "31.0.101.5592 crashes at the start, 31.0.101.5084 was the last that ran it",
+        "artifacts on linux 6.12, none on 6.6",
+        "Citra closes. since AMD 22.7.1",
+        "anything past Adrenalin 24.5.1 fails",
         "драйвер 535.54 работает, 550.90 чёрный экран nvidia",
     ],
 )
 def test_an_older_release_that_works_is_heard(text: str) -> None:
-    assert states.older(text, MATRIX)
+    assert releases.older(text, MATRIX)
 
 
 @pytest.mark.parametrize(
@@ -44,17 +51,21 @@ def test_an_older_release_that_works_is_heard(text: str) -> None:
         "torch 2.4.1 ok, 2.5.0 fails",
         "driver 550.54, 120 fps are fine, 450 W",
         "RTX 3090, CUDA 12.4, kernel 6.8",
+        "seems good until I install CUDA 7.5 with driver 352",
+        "AMD single GPU passthrough: the VM boots and shuts down now",
+        "it hangs with driver 535, older drivers neither",
+        "RTX 4090 and 5080 work, the 6900 XT does not",
         "3.2 GB fine, 5.1 GB is not",
         "",
     ],
 )
 def test_what_tells_of_no_older_release_is_not_heard(text: str) -> None:
-    assert states.older(text, MATRIX) == ""
+    assert releases.older(text, MATRIX) == ""
 
 
 @given(st.text(max_size=300))
 def test_any_text_is_read(text: str) -> None:
-    assert states.older(text, MATRIX).strip() in text
+    assert releases.older(text, MATRIX).strip() in text
 
 
 def test_a_bad_combination_is_the_likeliest_cause_then_and_no_certain_one() -> None:

@@ -85,9 +85,8 @@ NO_CAUSES = frozenset(
             "newer-than-matrix",
             "matrix-old",
             "component-not-seen",
-            "another-environment-works",
         ),
-        *("persistence-mode-off", "debug-variable-set", "arch-by-ptx-only", "gpu-passed-through"),
+        *("persistence-mode-off", "gpu-passed-through"),
         *("several-cudnn-copies", "stub-on-library-path"),
         *("cuda-init-failed", "nvml-init-failed", "framework-fails-on-gpu"),
     }

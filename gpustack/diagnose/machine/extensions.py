@@ -10,7 +10,7 @@ from gpustack.diagnose.machine.events import because_said, said
 from gpustack.diagnose.machine.frameworks import distributions, installed
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.linking import TORCH, soname_library, symbol_owner, table_of
-from gpustack.diagnose.machine.values import because_of, copies, text, texts
+from gpustack.diagnose.machine.values import because_of, copies, flag, text, texts, told
 from gpustack.matrix.subjects import serving, training
 from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model import record
@@ -124,6 +124,7 @@ COMPONENT = "torch-extensions"
 MOST = 3
 LACKS = ("undefined-symbol", "missing-library", "dll-procedure")
 UNNAMED = "a compiled extension"
+OF_CUDA_BUILDS = "libtorch_cuda.so"  # no build of PyTorch for the CPU has it
 TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
 
 
@@ -175,7 +176,9 @@ def unfitting(facts: Facts, matrix: Matrix) -> tuple[Unfitting, ...]:
     found = []
     for (environment, name), held in files.items():
         torch = kinds.get(environment)
-        wrong = [one for one in held if _wrong(one, torch.accelerator if torch else None)]
+        answers = "" if flag(told(facts, "pytorch"), "available") else None  # a build for GPUs, of whatever kind
+        accelerator = (torch.accelerator if torch else None) or answers
+        wrong = [one for one in held if _wrong(one, accelerator)]
         if wrong:
             found.append(
                 Unfitting(
@@ -223,4 +226,5 @@ def _of_torch(soname: str) -> bool:
 
 def _wrong(copy: Instance, accelerator: str | None) -> bool:
     failed = _said(copy) and text(copy.facts, "error") is not None and (copy.path or "") != "torch._C"
-    return bool(_symbols(copy) or failed or (_libraries(copy) and (accelerator != "cpu" or _said(copy))))
+    lacks = {*_libraries(copy)} - ({OF_CUDA_BUILDS} if accelerator in {None, "cpu"} else set())
+    return bool(_symbols(copy) or failed or (lacks and (accelerator != "cpu" or _said(copy))))

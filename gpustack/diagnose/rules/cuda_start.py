@@ -18,7 +18,7 @@ from gpustack.diagnose.rules import MODULE_STAYS_OUT, NO_GPU_FOR_NVML
 from gpustack.model.command import sh
 from gpustack.model.facts import Facts, Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Kept
-from gpustack.model.versions import CudaVersion
+from gpustack.model.versions import CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -271,11 +271,18 @@ def _finding(record: Rule, code: int, facts: Facts, matrix: Matrix) -> Finding:
     )
 
 
-def of_compat(facts: Facts) -> bool:
-    """Return whether TensorFlow or JAX reports a libcuda that is not the module's release: a compat package."""
-    short = (one.values["client"].rpartition(".")[0] for one in holding(facts, "tf-driver-mismatch", "client"))
-    spoken = [one.line for one in said(facts, "compat-folder")]
-    return any(release in line for release in short if release for line in spoken)
+def of_compat(facts: Facts, matrix: Matrix) -> bool:
+    """Return whether TensorFlow or JAX reports a libcuda that is not the module's release: a compat package.
+
+    A container's is one if it is of a later branch, and the release that came with a CUDA toolkit.
+    """
+    told_of, spoken = holding(facts, "tf-driver-mismatch", "client"), [one.line for one in said(facts, "compat-folder")]
+    short = (one.values["client"].rpartition(".")[0] for one in told_of)
+    if any(release in line for release in short if release for line in spoken):
+        return True
+    kernel, inside = driver_release(facts), facts.host.container or heard(facts, "container-told", "docker-run")
+    found = {DriverRelease.parse(one.values["client"]) for one in told_of} & {one.driver for one in matrix.toolkits}
+    return bool(inside and kernel and any(one.branch > kernel.branch for one in found if one))
 
 
 def _title(path: str | None, code: int, facts: Facts, matrix: Matrix) -> str:
@@ -368,7 +375,7 @@ def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     found, driver = winner(facts), driver_release(facts)
     foretold = asked(facts) is None and found and driver and found.pairs(driver) is False
-    if heard(facts, "cuda-803") or of_compat(facts) or (found and (asked(facts) == MISMATCH or foretold)):
+    if heard(facts, "cuda-803") or of_compat(facts, matrix) or (found and (asked(facts) == MISMATCH or foretold)):
         yield _finding(compat_libs_803, MISMATCH, facts, matrix)
 
 

@@ -187,7 +187,7 @@ def driver_library_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     code, complained = number(told(facts, "nvml"), "code"), heard(facts, *SAID)
     seen = nvidia_here(facts) and code != 0 and (code == MISMATCH or apart(facts))
-    if facts.host.wsl or not (seen or complained) or of_compat(facts):
+    if facts.host.wsl or not (seen or complained) or of_compat(facts, matrix):
         return
     row = matrix.nvml_codes.get(MISMATCH)
     yield driver_library_mismatch.finding(

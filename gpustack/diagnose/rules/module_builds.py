@@ -280,7 +280,8 @@ def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         return
     made_for = (text(told(facts, "nvidia.ko"), "vermagic") or "").partition(" ")[0]
     running = version(facts, "linux-kernel")
-    refused = said(facts, "module-vermagic" if facts.taken else "module-format")
+    magic = [one for one in said(facts, "module-vermagic") if one.values.get("module", "").startswith("nvidia")]
+    refused = [*magic, *(() if facts.taken else said(facts, "module-format"))]
     differs = made_for and running and made_for != running
     if not differs and not refused:
         return
