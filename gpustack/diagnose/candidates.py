@@ -43,9 +43,10 @@ SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"}
 ANSWERS, RESULT = (0.3, 0.75), (0.1, 0.5)
 CLEAR = 0.25  # how much of all weight it has to have beside an answer or a result: of few words it is spread thin
 # The same where words alone tell of it: without and beside what is wrong, and beside a rate that somebody complains of;
-# how much of it that of a GPU at work has to have alone, where they name a part of the stack or not; and how many words
-# (docs/decisions/0037).
-SURE, RATED, AT_LEAST, UNNAMED, ENOUGH = (0.7, 0.97), 0.98, 0.5, 0.997, 8
+# how many words; and how much of it that of a GPU at work has to have alone, beside so much of all, where they name a
+# part of the stack, or where they do not (docs/decisions/0037, 0038).
+SURE, RATED, ENOUGH = (0.7, 0.97), 0.98, 8
+AT_LEAST, UNNAMED = ((0.0, 0.5), (0.9, 0.3)), 0.997
 # What people say of programs as well; the rest is AGAINST it.
 SOFT = ("gpus-fail-together", "gpu-unused-said", "hang", "gpu-complaint")
 AGAINST = tuple(one for one in WRONG if one not in SOFT)
@@ -148,7 +149,8 @@ class _Text:
             return False
         rate = self.complains and heard(self.facts, "rate-said")
         sure = RATED if rate else SURE[heard(self.facts, *WRONG)]
-        return calm >= sure and sound >= (AT_LEAST if self.named else UNNAMED)
+        least = AT_LEAST if self.named else ((0.0, UNNAMED),)
+        return calm >= sure and any(calm >= beside and sound >= alone for beside, alone in least)
 
     def share(self, healthy: Collection[str]) -> float:
         """Return how likely a machine is one of these healthy ones, relative to the likeliest fault or doubt."""

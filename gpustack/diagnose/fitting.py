@@ -217,8 +217,8 @@ def _generations(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     if floor and here and all(cc < floor.capability for cc, _ in here):
         yield "arch-not-in-build", because(facts, "vllm", "version")
     ailing = heard(facts, AILING)
-    for one in said(facts, "cuda-build-said") if ailing else ():
-        if older(CudaVersion.parse(one.values.get("of") or one.values.get("cuda"))):
+    for one in (*(said(facts, "cuda-build-said") if ailing else ()), *said(facts, "gpu-listed")):
+        if older(CudaVersion.parse(next(filter(None, map(one.values.get, ("of", "cuda", "runtime"))), None))):
             yield "arch-not-in-build", because_said(one)
     toolkit = used(facts) if ailing and not any(one.cuda for one in builds(facts)) else None
     if toolkit and older(toolkit.cuda):

@@ -31,8 +31,9 @@ LOCKDOWN = re.compile(
 )
 OS = re.compile(r'^PRETTY_NAME="?(?P<os>[^"\n]+)"?', re.MULTILINE)
 NVCC = re.compile(
-    r"Cuda compilation tools, release (?P<cuda>\d+\.\d+)(?:, V(?P<version>[\d.]+\d))?"
-    r"|(?<!Build )\bcuda_(?P<build>\d+\.\d+)\.r\d+\.\d+/compiler\."
+    r"(?:Cuda compilation tools,|^nvcc:) release (?P<cuda>\d+\.\d+)(?:, V(?P<version>[\d.]+\d))?"
+    r"|(?<!Build )\bcuda_(?P<build>\d+\.\d+)\.r\d+\.\d+/compiler\.",
+    re.MULTILINE,
 )
 GCC = re.compile(
     r"^(?:[-*] )?(?P<name>gcc|g\+\+|cc|clang)(?:-\d+)?(?: version)? (?:\([^)\n]*\) )?(?P<version>\d+\.\d+(?:\.\d+)?)\b",

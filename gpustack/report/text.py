@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -100,7 +100,8 @@ def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], pag
         yield Line()
         if number:
             yield title(first, page)
-        yield from indent(2, _cause(first, others, follow, page))
+        known = {one.fix.text for one, _, _ in groups[:number] if one.fix}
+        yield from indent(2, _cause(first, others, follow, page, known))
     if groups and likely(report):
         named = few((one[0] for one in likely(report)), 1)
         yield say(page, (f"{likely_heading(report)}: ", "head"), named, short=True)
@@ -135,12 +136,18 @@ def _open(family: Family) -> bool:
     return family[0].severity is Severity.UNKNOWN
 
 
-def _cause(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
-    """Yield the strongest facts of a root cause, its fix and check, and in one line its consequences."""
+def _cause(
+    finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page, known: Collection[str]
+) -> Iterator[Line]:
+    """Yield the strongest facts of a root cause, its fix and check, and in one line its consequences.
+
+    Of a fix whose text stands above (``known``) the commands alone are told.
+    """
     for one in strongest(finding, MOST_FACTS):
         yield say(page, fact(one), lead="- ", short=True)
     if finding.fix:
-        yield from fix(replace(finding.fix, text=_begins(finding.fix.text)), page)
+        told = "As above:" if finding.fix.text in known else _begins(finding.fix.text)
+        yield from fix(replace(finding.fix, text=told), page)
     for head, found in (("Also", others), ("Leads to", follow)):
         if found:
             named = few((one.title for one in found), 1 if head == "Leads to" else 2)

@@ -21,10 +21,12 @@ FIRST = {
     "nvidia-container-cli: initialization error: driver rpc error: timed out": "nvml-slow",
     "NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory": "memlock-too-small",
     "libGL error: failed to open drm device: Permission denied": "user-not-in-render-group",
-    "训练意外中止之后出现僵尸进程 显存一直占着释放不了": "gpu-memory-held",
+    "训练意外中止之后出现僵尸进程 显存一直占着释放不了": "gpu-memory-held|gpu-process-stuck",
     "ImportError: libtorch_cuda.so: cannot open shared object file: No such file or directory": "cpu-only-build",
     "$ pip freeze | grep torch -> torch==2.3.1+cpu": "cpu-only-build",
     "The GPU compute capability in your current machine is 120, which is not supported by Paddle": "arch-not-in-build",
+    "no text is recognised\ndevice: 0, GPU Compute Capability: 12.0, Driver API Version: 12.9, Runtime API Version: "
+    "12.6": "arch-not-in-build",
     'Steam draws nothing, it says "LLVM doesn\'t support gfx1100"': "driver-too-old-for-gpu",
     "[    8.09] pc : sdma_v6_0_mqd_init+0xe4/0x148 [amdgpu]": "kernel-fault",
     "jaxlib 0.1.55+cuda110\nCould not load dynamic library 'libcudnn.so.8'; dlerror: libcudnn.so.8: cannot open shared "
@@ -43,7 +45,7 @@ FIRST = {
 def test_the_cause_comes_first(text: str) -> None:
     report = judge(load_texts({"a paste": text.encode()}, MATRIX), MATRIX)
     named = dict.fromkeys((*report.verdict.root_causes, *(one.id for one in report.candidates)))
-    assert next(iter(named), None) == FIRST[text], list(named)
+    assert next(iter(named), None) in FIRST[text].split("|"), list(named)
 
 
 def test_a_gpu_whose_links_are_inactive_is_not_called_healthy_for_them() -> None:
@@ -58,8 +60,11 @@ def test_a_gpu_whose_links_are_inactive_is_not_called_healthy_for_them() -> None
     [
         "Since 1.4.0 the gpu bar below the cores is gone, before it showed usage",
         "With a 3080 the DLSS section disappears from the GPU menu once the game has loaded",
+        "xFormers was built for:\n  PyTorch 2.0.0 with CUDA None (you have 2.0.0)\n  Python  3.10.11 (you have 3.10.1)",
         "no nvidia here, all set to cpu, yet: AssertionError: Torch not compiled with CUDA enabled",
     ],
 )
-def test_a_part_of_a_window_that_is_gone_or_a_cpu_that_is_wanted_is_no_root_cause(text: str) -> None:
+def test_a_part_of_a_window_that_is_gone_a_cpu_that_is_wanted_and_a_build_that_fits_are_no_root_cause(
+    text: str,
+) -> None:
     assert not judge(load_texts({"a paste": text.encode()}, MATRIX), MATRIX).verdict.root_causes

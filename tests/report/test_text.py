@@ -117,6 +117,9 @@ def test_of_many_root_causes_three_are_shown_and_the_others_are_a_line_each() ->
     assert text.startswith("✗ BROKEN: cause a (and 4 more root causes).\n")
     assert text.count("Fix (needs root and a reboot):") == 3
     assert "\n✗ error: cause d\n✗ error: cause e\n" in text
+    begins = reports.DRIVER.fix.text.split(".")[0] if reports.DRIVER.fix else ""
+    assert " ".join(text.split()).count(begins) == 1  # the others' commands stand below "As above:"
+    assert text.count("As above:") == 2
 
 
 def test_the_longest_part_of_an_advice_waits_for_verbose_and_its_commands_do_not() -> None:

@@ -85,6 +85,7 @@ NO_CAUSES = frozenset(
             "newer-than-matrix",
             "matrix-old",
             "component-not-seen",
+            "another-environment-works",
         ),
         *("persistence-mode-off", "gpu-passed-through"),
         *("several-cudnn-copies", "stub-on-library-path"),

@@ -193,7 +193,8 @@ def extension_abi_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     built for, or build it here with --no-build-isolation.
     """
     for message in said(facts, "xformers-built-for"):
-        if not message.values.get("have", "+cpu").endswith("+cpu") and not other_cuda_alone(message):
+        same = message.values.get("built") == message.values.get("have") and _same_python(message)
+        if not (same or message.values.get("have", "+cpu").endswith("+cpu") or other_cuda_alone(message)):
             yield _built_for(message, facts, matrix)
             return
     companion = heard(facts, "torchvision-load", "torchaudio-load")  # what is missing then is missing for them
@@ -210,6 +211,12 @@ def extension_abi_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         if package and package not in COMPANIONS:
             yield _abi_pinned(message, package, facts, matrix)
             return
+
+
+def _same_python(message: Message) -> bool:
+    """Return whether an extension was built for the Python that it is in, or names none."""
+    built, here = (numbers(message.values.get(name))[:2] for name in ("built_python", "python"))
+    return built == here
 
 
 def _other_page(facts: Facts) -> Message | None:

@@ -242,7 +242,12 @@ LEGACY_FAILS = (
 )
 
 
-@rule("legacy-gpu-needs-older-branch", Layer.DRIVER, "nvidia-driver", explained_by=("open-module-unsupported-gpu",))
+@rule(
+    "legacy-gpu-needs-older-branch",
+    Layer.DRIVER,
+    "nvidia-driver",
+    explained_by=("open-module-unsupported-gpu", "compat-libs-803"),
+)
 def legacy_gpu_needs_older_branch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The installed driver no longer supports this GPU.
 

@@ -43,6 +43,8 @@ OWN = frozenset(
         *("gpus", "graphics", "ptx", "nvenc", "vram", "miner", "mining", "hashrate", "nouveau", "kfd", "drm", "optix"),
         *("dcgm", "radv", "dxvk", "mesa", "opengl", "lora", "ollama", "comfyui", "hashcat", "ethminer", "diffusion"),
         *("egpu", "riser", "risers", "container toolkit", "nv", "transcoding", "plex", "jellyfin", "vaapi", "xpu"),
+        *("dlss", "fsr", "dx11", "dx12", "d3d11", "d3d12", "directx", "shaders", "dxgi", "glxgears", "vainfo"),
+        *("wayland", "va-api"),
         *("invokeai", "comfy", "gfpgan", "esrgan", "oobabooga", "xformers", "bitsandbytes", "mps"),
     }
 )
@@ -62,7 +64,7 @@ SHARED = frozenset(
 # A card, by its number alone, or one for computing.
 MODEL = re.compile(
     r"(?:[1-5]0[5-9]0|16[56]0|[5-7][5-9]00|90[67]0|(?:v|a|h|b|gh|gb)[1-3]00|l[24]0|a[2-6]000|mi[23]\d{2}x?|[pkm][468]0"
-    r"|a10g|a[34]0|p100|h20|gb10|[67][5-9][05]0xtx?|b580|a7[57]0)s?"
+    r"|a10g|a[34]0|p100|h20|gb10|[67][5-9][05]0xtx?|b5[78]0|a[357][1578]0m?)s?"
 )
 NOT_A_MODEL = "1080"  # the height of a picture
 # A release of NVIDIA's driver, a card that is no number alone, a GPU of Intel's, or how hot a card is.
