@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import manager
-from gpustack.diagnose.machine import containers, naming
+from gpustack.diagnose.machine import amd, containers, naming
 from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.frameworks import because_package, installed
 from gpustack.diagnose.machine.inventory import DRIVER, nvidia_here, on_windows
@@ -233,7 +233,13 @@ def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding
     names = _names(facts)
     here = heard(facts, *THERE, "nix-program") or number(told(facts, "nvml"), "code") == 0 or facts.host.wsl
     plain = not names.isdisjoint(PLAIN)
-    if not names or containers.without_gpu(facts) or heard(facts, *containers.NOT_FOUND) or not (plain or here):
+    if (
+        not names
+        or amd.foreign(facts)
+        or containers.without_gpu(facts)
+        or heard(facts, *containers.NOT_FOUND)
+        or not (plain or here)
+    ):
         return
     if (on_windows(facts) and not facts.host.wsl) or status(facts, "libcuda") is Status.ABSENT:
         return  # the driver's library is nvcuda.dll there: the program was written for Linux; or it is nowhere

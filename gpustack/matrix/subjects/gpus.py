@@ -37,8 +37,8 @@ _COUNT = re.compile(r"^(?:gpu )?\d+ ?(?:x |\u00d7 ?|: )")
 # Words in the names of other vendors' GPUs.
 _MAKERS = {
     "amd": re.compile(
-        r"\bamd\b|radeon|instinct|strix|\bvega\b|\bmi\d{2,3}\w?\b|\brx ?\d{3}|firepro|\bgfx\d|0 ?xtx?\b|\br[579] "
-        r"|^(?!.*\bintel\b).*\bhd ?\d{4}",
+        r"\bamd\b|radeon|instinct|strix|\bvega ?(?:\d{2})?\b|\bmi\d{2,3}\w?\b|\brx ?\d{3}|firepro|\bgfx\d|0 ?xtx?\b"
+        r"|\br[579] |^(?!.*\bintel\b).*\bhd ?\d{4}",
         re.IGNORECASE,
     ),
     "intel": re.compile(r"\bintel\b|\barc\b|\biris\b|\buhd graphics\b|data center gpu (?:max|flex)", re.IGNORECASE),
