@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine import amd
+from gpustack.diagnose.machine import amd, naming
 from gpustack.diagnose.machine.events import because_said, fails, heard, said
 from gpustack.diagnose.machine.frameworks import because_package, because_torch, distributions, installed, torch
 from gpustack.diagnose.machine.inventory import builds, capabilities, gpus, on_bus
@@ -136,7 +136,7 @@ def _modules(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
 def _branches(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     arch, branch = architecture(facts, matrix), branch_of(release(facts))
     span = matrix.span(arch) if arch else None
-    if span and branch and span.first and branch < span.first:
+    if naming.newer_than_driver(facts, matrix):
         yield "driver-too-old-for-gpu", because(facts, "nvidia-driver", "version")
     if span and branch and span.last and drivers.series_of(matrix, branch) > span.last:
         yield "legacy-gpu-needs-older-branch", because(facts, "nvidia-driver", "version")

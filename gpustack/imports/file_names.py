@@ -147,7 +147,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
         into.tell("pytorch", origin, cuda=_asked(asked), accelerator="cuda")
     _of_conda(origin, text, into)
     _of_windows(origin, text, into)
-    if not into.knows("pytorch"):
+    if not into.version("pytorch"):
         _tagged(origin, text, into)
     releases = {one["release"] for one in islice(LIBRARY.finditer(text), MOST)}
     if len(releases) == 1 and not into.fact(

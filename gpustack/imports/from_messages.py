@@ -164,7 +164,10 @@ UNWELL = frozenset(
     )
 )
 TOGETHER = {"gpus-talk", "gpus-fail-together"}  # each GPU may work, and hand the others wrong numbers
-NO_RESULT = re.compile(r"tensor\([^)]{0,200}?False|tensor\(\[{0,9}nan")
+# Also where one environment answers True, and another False.
+NO_RESULT = re.compile(
+    r"tensor\([^)]{0,200}?False|tensor\(\[{0,9}nan|is_available\(\)[^\n]{0,20}True\b.{0,160}: ?False\b"
+)
 OF_TORCH = "No CUDA GPUs are available"
 NOT_FOUND = frozenset(
     {"smi-no-devices", "nvml-not-loaded", "no-device", "cuda-available-false", "gpu-unused-said", "no-nvidia-gpu"}

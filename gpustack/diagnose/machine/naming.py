@@ -185,6 +185,13 @@ def architecture(facts: Facts, matrix: Matrix) -> str | None:
     return found or CHIPS.get((value(facts, "chip-named", "chip") or "")[:2]) or value(facts, "chip-named", "arch")
 
 
+def newer_than_driver(facts: Facts, matrix: Matrix) -> bool:
+    """Return whether the GPU's architecture came after the branch of the driver that is named."""
+    arch, branch = architecture(facts, matrix), branch_of(release(facts))
+    span = matrix.span(arch) if arch else None
+    return bool(span and span.first and branch and branch < span.first)
+
+
 def device(message: Message, matrix: Matrix) -> tuple[str, str | None]:
     """Return the name of the GPU that a message identifies by its PCI numbers, and its architecture."""
     pci, numbers = message.values.get("pci"), (message.values.get("id") or "").lower()

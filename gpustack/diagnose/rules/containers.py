@@ -265,9 +265,9 @@ def container_toolkit_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]
     not know a runtime called nvidia, a device driver with the capability gpu, or the names of CDI devices. Install
     nvidia-container-toolkit, let nvidia-ctk write the engine's configuration, and restart the engine.
     """
-    if not heard(facts, *TOOLKIT):
-        return
     kinds = dict.fromkeys(one.kind for one in said(facts, *TOOLKIT))
+    if not kinds or (list(kinds) == ["cdi-unresolvable"] and heard(facts, "cdi-spec-there")):
+        return  # it names other GPUs than those that are here
     driver = naming.driver_name(facts, matrix)
     yield container_toolkit_missing.finding(
         title=f"nvidia-container-toolkit is not installed or not configured for {_engine(facts)}: "

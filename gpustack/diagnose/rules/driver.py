@@ -120,7 +120,7 @@ WORDS = ("RmInitAdapter", "rm_init_adapter", "failed to initialize", "cannot be 
 
 
 @rule("gpu-not-listed", Layer.DRIVER, "nvml", Severity.INFO, explained_by=NO_GPU_FOR_NVML)
-def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+def gpu_not_listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The driver is loaded and lists no GPU, although one is on the bus.
 
     The driver could not bring the GPU up: its firmware did not start, the machine's firmware gave it no room in the
@@ -130,6 +130,8 @@ def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """
     here = ours(facts)
     if not here or number(told(facts, "nvml"), "gpu_count") != 0:
+        return
+    if from_text(facts) and naming.newer_than_driver(facts, matrix):
         return
     if withheld(facts):
         yield _withheld(facts)

@@ -22,7 +22,16 @@ from gpustack.diagnose.machine.inventory import (
     ours,
     user_release,
 )
-from gpustack.diagnose.machine.naming import architecture, cards, device, is_open, machine, more, works
+from gpustack.diagnose.machine.naming import (
+    architecture,
+    cards,
+    device,
+    is_open,
+    machine,
+    more,
+    newer_than_driver,
+    works,
+)
 from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, texts, told
 from gpustack.diagnose.rule import Rule, rule
 from gpustack.diagnose.rules import MODULE_STAYS_OUT
@@ -334,6 +343,8 @@ def closed_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Find
     From Blackwell on, NVIDIA's driver runs GPUs only with its open kernel module. With the proprietary one, the driver
     loads and lists no such GPU. Install the open flavour, in branch 570 or newer.
     """
+    if from_text(facts) and newer_than_driver(facts, matrix):
+        return  # no flavour of it supports this GPU
     refused = said(facts, "open-module-required")
     arch, module = architecture(facts, matrix), told(facts, "nvidia.ko")
     span = matrix.flavour(arch) if arch else None

@@ -317,12 +317,16 @@ def cdi_spec_stale(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     After an update of the driver, or a change of GPUs or MIG instances, it names things that are gone, and no container
     with a GPU starts. Regenerate it; nvidia-cdi-refresh.service does so after each update.
     """
-    if not heard(facts, *STALE):
+    others = heard(facts, "cdi-unresolvable") and heard(facts, "cdi-spec-there")
+    if not (others or heard(facts, *STALE)):
         return
     path = next((one.values["path"] for one in said(facts, *STALE) if "path" in one.values), None)
     yield cdi_spec_stale.finding(
-        title=f"The CDI specification of the GPUs names {path or 'a file'}, which does not exist",
-        because=grounds(facts, *STALE),
+        title="The CDI specification does not have the GPU that is asked for"
+        if others
+        else f"The CDI specification of the GPUs names {path or 'a file'}, which does not exist",
+        because=grounds(facts, *STALE, "cdi-unresolvable", "cdi-spec-there"),
+        confidence=Confidence.LIKELY if others else Confidence.CERTAIN,
         fix=fixes.advice(
             "Generate the specification again, and after every driver update.",
             sh("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
