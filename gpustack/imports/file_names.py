@@ -170,6 +170,8 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 def _of_windows(origin: str, text: str, into: Gathered) -> None:
     """Read that this is Windows, and whether its Python has 32 or 64 bits."""
+    if "-microsoft-standard-wsl" in text.lower():
+        into.machine(wsl="yes")
     found = None if into.knows("linux-kernel") or into.host.get("container") else WINDOWS.search(text)
     if found:
         into.machine(os="Windows")

@@ -37,6 +37,23 @@ FIRST = {
     "nvidia: version magic '6.1.0-MANJARO SMP mod_unload retpoline ' should be '6.1.0-MANJARO SMP mod_unload '": (
         "module-built-for-other-kernel"
     ),
+    "Tesla T4, driver 535.161.07\nflash-attn 2.5.8, torch 2.2.2+cu121\ngenerate() crashes": "gpu-feature-unsupported",
+    "image: nvidia/cuda:12.2.2-cudnn8-runtime-ubuntu22.04\npip: onnxruntime-gpu==1.16.3\nslow": "cuda-major-mixed",
+    "LD_LIBRARY_PATH=/usr/local/cuda-12.2/compat\nlibcuda.so.1 -> libcuda.so.535.104.05\n"
+    "$ cat /sys/module/nvidia/version\n550.54.15": "compat-libs-803",
+    "Fabric\n    State : In Progress\nH100 SXM, nvidia-fabricmanager active (running)": "fabric-state",
+    "Setting up nvidia-driver-550 ...\nIt is likely that 6.6.36.3-microsoft-standard-WSL2 belongs to a chroot's host\n"
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.": "wsl-linux-driver-installed",
+    "01:00.0 VGA compatible controller [0300]: NVIDIA Corporation Device [10de:2882] (rev a1)\n"
+    "ii  nvidia-driver-515   515.105.01-0ubuntu1\n$ nvidia-smi\nNo devices were found": "driver-too-old-for-gpu",
+    "capabilities: [utility]\n$ docker compose exec t nvidia-smi -L\nGPU 0: NVIDIA GeForce RTX 3090\n"
+    "OSError: libcuda.so.1: cannot open shared object file": "container-capabilities-missing",
+    "setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=1\n"
+    "-rw-r--r-- 1 root root 21984 Jan 14  2024 /etc/cdi/nvidia.yaml": "cdi-spec-stale",
+    "setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=1": "container-toolkit-missing",
+    "P100. pip install -U torch brought 2.8.0+cu128. cuda.is_available() is True, a+b crashes": "arch-not-in-build",
+    "index, name, power.limit [W], clocks.max.sm [MHz]\n0, NVIDIA H100 80GB HBM3, 700.00 W, 1980 MHz\n"
+    "1, NVIDIA H100 80GB HBM3, 400.00 W, 1980 MHz\n2, NVIDIA H100 80GB HBM3, 700.00 W, 1980 MHz": "sibling-differs",
     "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'": "nvcc-torch-mismatch",
 }
 

@@ -272,15 +272,13 @@ def _finding(record: Rule, code: int, facts: Facts, matrix: Matrix) -> Finding:
 
 
 def of_compat(facts: Facts, matrix: Matrix) -> bool:
-    """Return whether TensorFlow or JAX reports a libcuda that is not the module's release: a compat package.
-
-    A container's is one if it is of a later branch, and the release that came with a CUDA toolkit.
-    """
+    """Return whether the libcuda of a text is a compat package's: by its folder, or a container's by its release."""
     told_of, spoken = holding(facts, "tf-driver-mismatch", "client"), [one.line for one in said(facts, "compat-folder")]
-    short = (one.values["client"].rpartition(".")[0] for one in told_of)
-    if any(release in line for release in short if release for line in spoken):
-        return True
+    short = [one.values["client"].rpartition(".")[0] for one in told_of]
     kernel, inside = driver_release(facts), facts.host.container or heard(facts, "container-told", "docker-run")
+    beside = DriverRelease.parse(text(told(facts, "nvidia-driver"), "package_version")) if spoken else None
+    if (beside and kernel and beside != kernel) or any(one in line for one in short if one for line in spoken):
+        return True
     found = {DriverRelease.parse(one.values["client"]) for one in told_of} & {one.driver for one in matrix.toolkits}
     return bool(inside and kernel and any(one.branch > kernel.branch for one in found if one))
 

@@ -264,7 +264,8 @@ def _waiting(facts: Facts) -> tuple[Gpu, ...]:
 def _fabric_refused(facts: Facts) -> bool:
     """Return whether CUDA waits for the fabric, or the manager does not run where the GPUs need it and CUDA fails."""
     manager, named = told(facts, MANAGER), gpus(facts)
-    if number(told(facts, "libcuda"), "cu_init") == NOT_READY or flag(manager, "joined") is False:
+    runs = from_text(facts) and flag(manager, "running")  # what else keeps a GPU waiting, a text seldom says
+    if number(told(facts, "libcuda"), "cu_init") == NOT_READY or (flag(manager, "joined") is False and not runs):
         return True
     if flag(manager, "running") is not False or heard(facts, "fabric-nothing-to-do"):
         return bool(_waiting(facts)) and starts(facts) is False
