@@ -21,7 +21,7 @@ PAIRS = (
     ("TensorRT 10.0 on a Tesla P4", "arch-not-in-build"),
     ("Arc A770, torch 2.3.0+cu121", "cpu-only-build"),
     ("torch 2.5.1+cu124, AMD RX 7900 XTX", "cpu-only-build"),
-    ("onnxruntime-gpu 1.19.2, CUDA 11.8 installed", "cuda-runtime-missing"),
+    ("onnxruntime-gpu 1.19.2, CUDA 11.8 installed", "cuda-major-mixed"),
     ("onnxruntime-gpu 1.19.2 driver 470.82", "driver-too-old-for-cuda-build"),
     ("tensorflow 2.10, cuda toolkit 12.1, cudnn 8.9", "tf-cannot-dlopen"),
 )
