@@ -201,14 +201,14 @@ def _queried(origin: str, said: dict[str, str], number: int, into: Gathered) -> 
     if index in into.copies.get("gpu", {}):
         pci, cc = said.get("pci.bus_id") or said.get("gpu_bus_id"), said.get("compute_cap", "")
         total = re.match(r"(\d{1,7}) MiB", said.get("memory.total", ""))
-        memory: dict[str, JsonValue] = {"memory": {"total_mib": int(total[1])}} if total else {}
+        also: dict[str, JsonValue] = {"memory": {"total_mib": int(total[1])}} if total else {}
         watts = re.match(r"(\d{1,4}(?:\.\d+)?)(?: W)?$", said.get("power.limit", ""))
         clock = re.match(r"(\d{3,5})(?: MHz)?$", said.get("clocks.max.sm", ""))
-        memory |= {"power": {"limit_watts": float(watts[1])}} if watts else {}
-        memory |= {"clocks": {"max_sm_mhz": int(clock[1])}} if clock else {}
-        memory |= {"vbios": said["vbios_version"]} if said.get("vbios_version") else {}
+        also |= {"power": {"limit_watts": float(watts[1])}} if watts else {}
+        also |= {"clocks": {"max_sm_mhz": int(clock[1])}} if clock else {}
+        also |= {"vbios": said["vbios_version"]} if said.get("vbios_version") else {}
         cc_known = cc if re.fullmatch(r"\d{1,2}\.\d", cc) else None
-        into.tell("gpu", origin, index, cc=cc_known, pci=gathered.pci(pci) if pci else None, also=memory | _link(said))
+        into.tell("gpu", origin, index, cc=cc_known, pci=gathered.pci(pci) if pci else None, also=also | _link(said))
 
 
 def links(origin: str, text: str, into: Gathered) -> None:
