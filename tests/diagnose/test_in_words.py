@@ -55,3 +55,11 @@ def test_a_name_that_is_not_text_loses_no_answer() -> None:
     copies = seen("kernel-headers", {"key": "0"}, {"key": "1"})
     named = replace(copies, instances=tuple(replace(one, facts={"name": {}}) for one in copies.instances))
     assert judge(replace(machine(named), taken=""), MATRIX).verdict.root_causes == ()
+
+
+def test_no_release_is_advised_where_the_gpu_lacks_what_an_attention_needs() -> None:
+    facts, _ = take([("paste", "Tesla T4, flash-attn 2.5.8, it crashes\n")], MATRIX)
+    found = next(one for one in judge(facts, MATRIX).findings if one.id == "gpu-feature-unsupported")
+    assert found.fix
+    assert "another attention" in found.fix.text
+    assert not any("install" in str(one) for one in found.fix.commands)

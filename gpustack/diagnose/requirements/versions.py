@@ -100,6 +100,7 @@ def _asked(component: Component) -> Component:
 
 
 BOUND = {"pytorch", *(COMPONENTS.get(name, name) for name in FAMILY)}  # what one set of changes covers
+LACKING = "gpu-feature-unsupported"  # by the GPU: no other release of a package helps
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 OWN = {"{headers}": fixes.headers, "{reinstall}": fixes.reinstall}  # commands of this distribution
 
@@ -202,7 +203,7 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
     light = from_text(facts) and all(map(_near, group))  # its effect was not observed
     verify = sh("gpustack doctor")
     month = serving.other_image(facts, matrix) if first.from_ == "image" else None
-    bound = not how.driver and not {first.from_, first.to}.isdisjoint(BOUND)
+    bound = how.finding != LACKING and not how.driver and not {first.from_, first.to}.isdisjoint(BOUND)
     fix = wheels.together(facts, matrix, first.environment, verify) if bound else None
     if month and not fix:
         fix = fixes.advice(month[0], *month[1], verify=verify)
