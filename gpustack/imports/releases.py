@@ -58,8 +58,8 @@ def older(text: str, matrix: Matrix) -> str:
     held: list[Release] = []
     dated = ""
     clauses = [[*map(str.strip, TURN.split(line)), ""] for line in text.split("\n")]
-    for clause, after in chain.from_iterable(map(pairwise, clauses)):
-        plain, after = (said["spared"].sub(" fine ", one) for one in (clause, after))  # noqa: PLW2901 - the same words
+    for clause, following in chain.from_iterable(map(pairwise, clauses)):
+        plain, after = (said["spared"].sub(" fine ", one) for one in (clause, following))
         fails, works = (bool(said[name].search(plain)) for name in ("fails", "works"))
         behind = not (fails or works or RELEASE.search(after) or said["fails"].search(after))
         turned = behind and bool(said["works"].search(after))  # "410.48 again, usual speed"
@@ -98,11 +98,6 @@ def _later(older: Release, newer: Release, told: Collection[str]) -> bool:
         return first >= INTELS and (named or "intel" in told)
     if last >= DRIVERS:
         return first >= DRIVERS and last - first <= FAR and (named or "nvidia" in told or longest > 1)
-    if (
-        last in YEARS
-        and alike
-        and last - first <= NEXT
-        and (longest == OF_WINDOWS or (longest > NEXT and "amd" in told))
-    ):
-        return True
-    return last - first <= NEXT and (named or (first in KERNELS and ("linux" in told or (alike and longest > NEXT))))
+    year = last in YEARS and alike and (longest == OF_WINDOWS or (longest > NEXT and "amd" in told))
+    kernel = first in KERNELS and ("linux" in told or (alike and longest > NEXT))
+    return last - first <= NEXT and (named or year or kernel)

@@ -113,6 +113,11 @@ def inside(facts: Facts) -> bool:
     )
 
 
+def mentioned(facts: Facts) -> bool:
+    """Return whether this is a container, or the text tells of one."""
+    return bool(facts.host.container) or heard(facts, "container-told", "docker-run")
+
+
 def asked_for_gpu(facts: Facts) -> bool | None:
     """Return whether the container was started with a GPU; None if unknown."""
     if heard(facts, TOLD):

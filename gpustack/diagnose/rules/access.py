@@ -231,7 +231,7 @@ def _in_neither(facts: Facts) -> bool:
 
 def _strange(facts: Facts) -> str:
     """Return the group that owns a render node in a container, where that is none of a GPU's; empty otherwise."""
-    if not (facts.host.container or heard(facts, "container-told", "docker-run")):
+    if not containers.mentioned(facts):
         return ""
     for one in said(facts, "device-owner"):
         path = one.values.get("path") or one.values.get("path2") or ""

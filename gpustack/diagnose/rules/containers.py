@@ -145,7 +145,7 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
     lost = [path for path, by_mode in refused(facts) if not by_mode]
     if not in_text and (not facts.host.container or not lost or withheld(facts)):
         return
-    inside = bool(facts.host.container) or heard(facts, "container-told", "docker-run")
+    inside = containers.mentioned(facts)
     sure = not in_text or heard(facts, RELOAD, "cgroup-devices")
     nvml = " (Failed to initialize NVML: Unknown Error)" * heard(facts, UNKNOWN)
     yield container_cgroup_lost_devices.finding(

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine import containers, naming
 from gpustack.diagnose.machine.completing import Compat, winner
 from gpustack.diagnose.machine.events import grounds, heard, holding, said, value
 from gpustack.diagnose.machine.inventory import builds, driver_release, from_text, gpus, nvidia_here, on_windows, starts
@@ -275,7 +275,7 @@ def of_compat(facts: Facts, matrix: Matrix) -> bool:
     """Return whether the libcuda of a text is a compat package's: by its folder, or a container's by its release."""
     told_of, spoken = holding(facts, "tf-driver-mismatch", "client"), [one.line for one in said(facts, "compat-folder")]
     short = [one.values["client"].rpartition(".")[0] for one in told_of]
-    kernel, inside = driver_release(facts), facts.host.container or heard(facts, "container-told", "docker-run")
+    kernel, inside = driver_release(facts), containers.mentioned(facts)
     beside = DriverRelease.parse(text(told(facts, "nvidia-driver"), "package_version")) if spoken else None
     if (beside and kernel and beside != kernel) or any(one in line for one in short if one for line in spoken):
         return True

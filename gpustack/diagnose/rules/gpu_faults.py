@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine import containers, naming
 from gpustack.diagnose.machine.events import asked_for, faults, grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import Gpu, driver_release, from_text, gpus, listed, starts, user_release
 from gpustack.diagnose.machine.naming import machine, more, works
@@ -71,7 +71,7 @@ def _refused(facts: Facts, gone: Sequence[Message]) -> bool:
 
     Both report "Unable to determine the device handle …: Unknown Error".
     """
-    inside = bool(facts.host.container) or heard(facts, "container-told", "docker-run")
+    inside = containers.mentioned(facts)
     unnamed = all(one.kind == "gpu-lost" and "unknown error" in one.line.lower() for one in gone)
     return inside and heard(facts, "nvml-unknown") and unnamed and not any("lost" in one.line.lower() for one in gone)
 
