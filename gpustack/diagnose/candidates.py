@@ -43,10 +43,10 @@ SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"}
 ANSWERS, RESULT = (0.3, 0.75), (0.1, 0.5)
 CLEAR = 0.25  # how much of all weight it has to have beside an answer or a result: of few words it is spread thin
 # The same where words alone tell of it: without and beside what is wrong, and beside a rate that somebody complains of;
-# how many words; and how much of it that of a GPU at work has to have alone, beside so much of all, where they name a
-# part of the stack, or where they do not (docs/decisions/0037, 0038).
-SURE, RATED, ENOUGH = (0.7, 0.97), 0.98, 8
-AT_LEAST, UNNAMED = ((0.0, 0.5), (0.9, 0.3)), 0.997
+# how many words, where they name no part of the stack and where they do; and how much of it that of a GPU at work has
+# to have alone, beside so much of all, where they name one, or where they do not (docs/decisions/0037 to 0039).
+SURE, RATED, ENOUGH = (0.7, 0.97), 0.98, (20, 8)
+AT_LEAST, UNNAMED = ((0.0, 0.5), (0.9, 0.3), (0.97, 0.02)), 0.98
 # What people say of programs as well; the rest is AGAINST it.
 SOFT = ("gpus-fail-together", "gpu-unused-said", "hang", "gpu-complaint")
 AGAINST = tuple(one for one in WRONG if one not in SOFT)
@@ -144,8 +144,7 @@ class _Text:
         said = heard(self.facts, "works-said") or (heard(self.facts, "fine-said") and not doubted)
         if quiet and (said or (heard(self.facts, *SHOWN) and calm >= CLEAR)):
             return True
-        odd = "nan" in self.words and {"gpu", "gpus"}.isdisjoint(self.words)  # whether a GPU computed it, nobody says
-        if odd or self.led or len(self.words) < ENOUGH:
+        if self.led or len(self.words) < ENOUGH[self.named]:
             return False
         rate = self.complains and heard(self.facts, "rate-said")
         sure = RATED if rate else SURE[heard(self.facts, *WRONG)]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpustack.diagnose.machine import amd, exercised, intel
-from gpustack.diagnose.machine.events import MESSAGE, heard
+from gpustack.diagnose.machine.events import MESSAGE, heard, said
 from gpustack.diagnose.machine.inventory import driver_release, driver_works, gpus, on_bus, ours, starts
-from gpustack.diagnose.machine.values import at, copies, everything, flag, text, told, version
+from gpustack.diagnose.machine.values import at, copies, everything, flag, text, texts, told, version
 from gpustack.diagnose.requirements.versions import IN_WORDS
 from gpustack.diagnose.rule import explained_by
 from gpustack.diagnose.rules import NAMED, WRONG_CUDNN, WRONG_LIBRARIES
@@ -61,6 +61,10 @@ KEY_REJECTED = "secure-boot-key-rejected"
 NO_DRIVER, SMI_WORKS = "nvidia-driver-missing", ("wsl-smi-works", "host-smi-works")
 OF_NVIDIA_GPUS = ("container-no-gpus-flag", "container-toolkit-missing")  # nothing without one
 ELSEWHERE = ("wsl-", NOT_ON_WINDOWS)  # causes of Windows
+NOT_OF_WINDOWS = re.compile(r"\.so\b|ldconfig")
+FABRIC, UNSWITCHED = "fabric-", re.compile(r"GeForce|\b[GR]TX\b|TITAN|Quadro")  # without an NVSwitch
+NO_UVM, NOT_IN_GROUP = "nvidia-uvm-missing", "user-not-in-render-group"
+LOADED = {NO_UVM: "nvidia-uvm.ko", "nvidia-module-not-loaded": "nvidia.ko"}
 NOT_IN_WSL = (
     "amdgpu-",
     "gpu-unsupported-by-kfd",
@@ -214,7 +218,8 @@ def elsewhere(cause: str, facts: Facts) -> bool:
     windows = "windows" in host and not facts.host.wsl
     linux = bool(facts.host.kernel or host) and "windows" not in host and not host.startswith("macos")
     early = () < numbers(version(facts, "tensorflow"))[:2] < FIRST_WITHOUT
-    never = cause == NOT_ON_WINDOWS and (early or heard(facts, "docker-run"))  # in containers of Linux
+    on_linux = heard(facts, "docker-run") or any(map(NOT_OF_WINDOWS.search, facts.words))  # containers are of Linux
+    never = cause == NOT_ON_WINDOWS and (early or on_linux)
     away = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
     apart = "nvidia" in _makers(cause) and amd.foreign(facts)
     return never or away or apart or (facts.host.wsl and cause.startswith(NOT_IN_WSL))
@@ -226,8 +231,14 @@ def possible(cause: str, facts: Facts) -> bool:
     driven = cause == NO_DRIVER and bool(driver_works(facts) or heard(facts, *SMI_WORKS) or driver_release(facts))
     absent = cause in OF_NVIDIA_GPUS and bool(heard(facts, "nvidia-absent-said"))
     unlocked = any(copy.facts.get("secure_boot") is False for copy in copies(facts, "linux-kernel"))
+    alone = heard(facts, "fabric-nothing-to-do") or any(UNSWITCHED.search(gpu.name) for gpu in gpus(facts))
+    needless = (alone and cause.startswith(FABRIC)) or flag(told(facts, LOADED.get(cause, "")), "loaded") is True
+    needless = needless or (cause == NOT_IN_GROUP and "render" in texts(told(facts, "user"), "groups"))
+    needless = needless or (cause == NO_UVM and any("uvm" in one.line for one in said(facts, "nodes-listed")))
     accepted = cause == KEY_REJECTED and unlocked and not heard(facts, "secure-boot-blamed-said")  # which it was until
-    return _made_here(cause, facts) and not (unnamed or driven or absent or accepted or elsewhere(cause, facts))
+    return _made_here(cause, facts) and not (
+        unnamed or driven or absent or needless or accepted or elsewhere(cause, facts)
+    )
 
 
 def _makers(cause: str) -> Sequence[str]:

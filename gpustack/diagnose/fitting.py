@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import amd, naming
 from gpustack.diagnose.machine.events import because_said, fails, heard, said
-from gpustack.diagnose.machine.frameworks import because_package, because_torch, distributions, installed, torch
+from gpustack.diagnose.machine.frameworks import because_package, distributions, installed, torch
 from gpustack.diagnose.machine.inventory import builds, capabilities, gpus, on_bus
 from gpustack.diagnose.machine.linking import soname_library
-from gpustack.diagnose.machine.naming import architecture, branch_of, cuda_of_driver, is_open, release
+from gpustack.diagnose.machine.naming import architecture, branch_of, cuda_of_driver, is_open, release, whole
 from gpustack.diagnose.machine.packages import pythons_of
 from gpustack.diagnose.machine.toolchain import used
-from gpustack.diagnose.machine.values import because, because_of, copies, text, told, version
+from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, number, text, told, version
+from gpustack.diagnose.machine.wheels import unlike
 from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.diagnose.requirements.versions import IN_WORDS
 from gpustack.diagnose.rules.driver_age import CONSUMER
+from gpustack.diagnose.rules.gpu_faults import NO_GPU
 from gpustack.diagnose.rules.toolkit import COMPILED
-from gpustack.matrix.subjects import drivers, frameworks, serving, toolkits, training
-from gpustack.matrix.subjects.ranges import is_version, minor, numbers
+from gpustack.matrix.subjects import drivers, frameworks, serving, toolkits
+from gpustack.matrix.subjects.ranges import is_version, minor, numbers, within
 from gpustack.model.facts import once
 from gpustack.model.report import Kept
-from gpustack.model.versions import CodeArch, CudaVersion
+from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,25 +37,23 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
     from gpustack.model.report import Because
 
-# In the name of a wheel: flash_attn-2.7.4+cu12torch2.5cxx11abiFALSE.
-FOR_TORCH = re.compile(r"torch(?P<torch>[12]\.\d{1,2})(?!\d)|\+pt(?P<major>[12])(?P<minor>\d{1,2})(?!\d)")
-# The C++ ABI that a wheel is for. PyTorch's own wheels have the old one before 2.6, which came with either, and the new
-# one since (release notes of 2.6 and 2.7).
-ABI, EITHER = re.compile(r"cxx11abi(TRUE|FALSE)"), (2, 6)
-CUDA_OF = re.compile(r"\+cu(1\d)\d?torch")
-FOR_CUDA = re.compile(r"cupy-cuda(?P<major>\d\d)x")
-TAG = re.compile(r"\+(?:cpu|cu\d+|rocm\d|xpu)")
+WHEEL_OF_CUDNN = re.compile(r"nvidia-cudnn-cu(\d\d)")
 INSTALLS = ("package-install-said", "package-build-said", "setup-failed")
 ORT = ("onnxruntime-gpu", "onnxruntime")
+WITHIN = ("docker-run", "container-told")
+MANYLINUX, PYTHON = re.compile(r"manylinux_(\d+)_(\d+)_"), re.compile(r"-cp(3)(\d{1,2})-cp3[^\s/]{0,60}\.whl")
 REFUSED, LATER = "insufficient-driver", "later-without-gpu-said"
 LACKS = ("missing-library", "missing-library-tf", "cannot-load-library", REFUSED)
-MEANT = ("cpu-meant-said", "nvidia-absent-said")
-AILING = "ailing-said"
+MEANT, AILING = ("cpu-meant-said", "nvidia-absent-said"), "ailing-said"
+OUT = ("module-out-said", "nvml-not-loaded", "module-load-failed", "rock-not-loaded")
+# Of three GPUs or more: what most of them run at, and the share of it that one is far below.
+SEVERAL, NEAR, FAR = 3, 0.9, 0.75
+BF16 = ComputeCapability(8, 0)  # the first with bfloat16
 
 
 @once
 def misfits(facts: Facts, matrix: Matrix) -> Mapping[str, Because]:
-    """Return each cause of what a text tells and does not fit together, with what speaks for it."""
+    """Return each cause of what does not fit together, with what speaks for it."""
     return {} if facts.taken else dict(one for join in JOINS for one in join(facts, matrix))
 
 
@@ -66,60 +66,53 @@ def _tensorflow(facts: Facts, matrix: Matrix) -> TensorflowRelease | None:
     return frameworks.tensorflow_of(matrix, held or "0")
 
 
-def _compiler(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    toolkit, gcc = used(facts), numbers(version(facts, "gcc"))
-    row = toolkits.compilers_of(matrix, toolkit.version) if toolkit and gcc else None
-    if row and row.gcc_max and gcc[0] > row.gcc_max:
-        yield "host-compiler-too-new", because(facts, "gcc", "version")
-
-
-def _targets(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    toolkit = used(facts)
-    for message in said(facts, "arch-asked") if toolkit else ():
-        arch = CodeArch.parse(f"sm_{message.values.get('digits', '').replace('.', '')}")
-        known = matrix.arch(arch.capability) if arch else None
-        if toolkit and known and known.last_toolkit and toolkit.cuda > known.last_toolkit:
-            yield "arch-dropped-by-toolkit", because_said(message)
-        if toolkit and known and known.first_toolkit and toolkit.cuda < known.first_toolkit:
-            yield "toolkit-too-old-for-arch", because_said(message)
-
-
 def _compiles(facts: Facts) -> bool:
     return any(COMPILED.search(one.line) for one in said(facts, *INSTALLS))
 
 
-def _nvcc(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    mine, toolkit = torch(facts), used(facts)
-    if _compiles(facts) and mine and mine.cuda and toolkit and toolkit.sure and toolkit.cuda.major != mine.cuda.major:
+def _toolchain(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that nvcc is of another major than torch, older than the host compiler, or without a target."""
+    toolkit, gcc, mine = used(facts), numbers(version(facts, "gcc")), torch(facts)
+    if toolkit is None:
+        return
+    if _compiles(facts) and mine and mine.cuda and toolkit.sure and toolkit.cuda.major != mine.cuda.major:
         yield "nvcc-torch-mismatch", toolkit.because
+    row = toolkits.compilers_of(matrix, toolkit.version) if gcc else None
+    if row and row.gcc_max and gcc[0] > row.gcc_max:
+        yield "host-compiler-too-new", because(facts, "gcc", "version")
+    for message in said(facts, "arch-asked"):
+        arch = CodeArch.parse(f"sm_{message.values.get('digits', '').replace('.', '')}")
+        known = matrix.arch(arch.capability) if arch else None
+        if known and known.last_toolkit and toolkit.cuda > known.last_toolkit:
+            yield "arch-dropped-by-toolkit", because_said(message)
+        if known and known.first_toolkit and toolkit.cuda < known.first_toolkit:
+            yield "toolkit-too-old-for-arch", because_said(message)
 
 
-def _tags(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    mine = torch(facts)
-    own = TAG.search(installed(facts, "torch") or "")
-    tag = own[0] if own else f"+cu{mine.cuda.major}{mine.cuda.minor}" if mine and mine.cuda else ""
-    for name in ("torchvision", "torchaudio"):
-        other = TAG.search(installed(facts, name) or "")
-        if tag and other and other[0] != tag:
-            yield from (("torch-torchvision-mismatch", one) for one in because_package(facts, name))
-
-
-def _wheels(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    here, toolkit = version(facts, "pytorch"), used(facts)
+def _packages(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     for name, held in distributions(facts).items():
-        wanted, cuda = FOR_TORCH.search(str(held)), FOR_CUDA.fullmatch(name)
-        torch_ = wanted and (wanted["torch"] or f"{wanted['major']}.{wanted['minor']}")
-        if torch_ and here and is_version(here) and minor(here) != torch_:
-            yield from (("extension-abi-mismatch", one) for one in because_package(facts, name))
-        own, mine = CUDA_OF.search(str(held)), torch(facts)
-        if own and mine and mine.cuda and mine.cuda.major != int(own[1]):
-            yield from (("cuda-major-mismatch-wheel", one) for one in because_package(facts, name))
-        abi = ABI.search(str(held))
-        series = numbers(here)[:2]
-        if abi and series and series != EITHER and (abi[1] == "TRUE") is (series < EITHER):
-            yield from (("extension-abi-mismatch", one) for one in because_package(facts, name))
-        if cuda and toolkit and toolkit.cuda.major != int(cuda["major"]):
-            yield from (("cuda-major-mixed", one) for one in because_package(facts, name))
+        causes = (*unlike(name, str(held), facts), *_cudnn(name, str(held), facts, matrix))
+        yield from ((cause, one) for cause in causes for one in because_package(facts, name))
+
+
+def _cudnn(name: str, held: str, facts: Facts, matrix: Matrix) -> Iterator[str]:
+    """Yield that cuDNN's wheel is older than a framework needs, or not the one of an ONNX Runtime that fails."""
+    made, runtime, jaxlib = _tensorflow(facts, matrix), _runtime(facts, matrix), installed(facts, "jaxlib", "jax")
+    wheel, mine = WHEEL_OF_CUDNN.fullmatch(name), numbers(held)
+    plugin = frameworks.jax_build(matrix, jaxlib, int(wheel[1])) if wheel and jaxlib else None
+    old = made and mine[:2] < numbers(made.cudnn)[:2]
+    if wheel and (old or (plugin and plugin.cudnn and not within(held, plugin.cudnn))):
+        yield "cudnn-too-old"
+    if wheel and runtime and runtime.cudnn not in {None, *mine[:1]} and heard(facts, AILING, "ort-providers"):
+        yield "ort-cudnn-major-mismatch"
+
+
+def _images(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that an image has no cuDNN, or another one, though ONNX Runtime needs it."""
+    runtime = _runtime(facts, matrix)
+    for one in said(facts, "image-without-cudnn", "image-cudnn") if runtime and runtime.cudnn else ():
+        if (major := one.values.get("major")) != str(runtime and runtime.cudnn):
+            yield "ort-cudnn-major-mismatch" if major else "cudnn-missing", because_said(one)
 
 
 def _modules(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
@@ -150,53 +143,6 @@ def _python(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
             yield "python-version-no-wheel", because(facts, "python", "version")
 
 
-def _binaries(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    mine, held = torch(facts), installed(facts, "bitsandbytes")
-    row = training.bitsandbytes_of(matrix, held) if held else None
-    if row and row.cudas and mine and mine.cuda and not row.serves(mine.cuda):
-        yield from (("bnb-binary-missing-for-cuda", one) for one in because_torch(facts))
-
-
-def _foreign(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    lacks = (one for one in said(facts, *LACKS) if one.kind == REFUSED or soname_library(one.values.get("soname", "")))
-    if amd.foreign(facts):
-        yield from (("cpu-only-build", because_said(one)) for one in lacks)
-
-
-def _cudnn(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    made = _tensorflow(facts, matrix)
-    for name, held in distributions(facts).items() if made else ():
-        if made and name.startswith("nvidia-cudnn-cu") and numbers(str(held))[:2] < numbers(made.cudnn)[:2]:
-            yield from (("cudnn-too-old", one) for one in because_package(facts, name))
-
-
-def _majors(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield that something is wrong, and a framework is for another major version of CUDA than the toolkit has."""
-    toolkit, runtime, tensorflow = used(facts), _runtime(facts, matrix), _tensorflow(facts, matrix)
-    wanted = runtime.cuda if runtime else tensorflow.cuda.major if tensorflow else None
-    if toolkit and wanted not in {None, toolkit.cuda.major} and heard(facts, AILING):
-        yield "cuda-major-mixed", toolkit.because
-
-
-def _beyond_driver(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield what needs a newer driver: an image, which a GeForce's driver has to reach in full, and TensorFlow."""
-    highest, tensorflow = cuda_of_driver(facts, matrix), _tensorflow(facts, matrix)
-    for message in said(facts, "toolkit-named") if highest else ():
-        image = CudaVersion.parse(message.values.get("image"))
-        if image and highest and image > highest and heard(facts, "docker-run", "container-told"):
-            yield "container-requires-newer-driver", because_said(message)
-    if tensorflow and driver_fit(tensorflow.cuda, facts, matrix).kept is Kept.BROKEN:
-        yield "driver-too-old-for-cuda-build", because(facts, "tensorflow", "version")
-
-
-def _other_maker(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield that a framework is for CUDA, as those of the package index are, where only AMD or Intel has a GPU."""
-    for name in ("pytorch", "tensorflow") if amd.foreign(facts) else ():
-        for copy in copies(facts, name):
-            if copy.version and text(copy.facts, "accelerator") in {"cuda", None} and "rocm" not in copy.version:
-                yield "cpu-only-build", because_of(facts, name, copy, "version")
-
-
 def _generations(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     """Yield that a build has no code for the GPU: by its targets, or as its CUDA is older than the GPU."""
     name, vllm = architecture(facts, matrix), version(facts, "vllm")
@@ -204,7 +150,8 @@ def _generations(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     family = ((cc, one) for cc, one in matrix.architectures.items() if not one.embedded)
     known = [(cc, one) for cc, one in family if one.name.partition(" ")[0] == generation]
     here = [(cc, one) for cc, one in known if cc in capabilities(facts)] or known
-    first = min((one.first_toolkit for _, one in here if one.first_toolkit), default=None)
+    first = min(filter(None, (matrix.first_code(cc) for cc, _ in here)), default=None)
+    own = min((one.first_toolkit for _, one in here if one.first_toolkit), default=None)
 
     def older(cuda: CudaVersion | None) -> bool:
         return bool(first and cuda and cuda < first)
@@ -221,8 +168,9 @@ def _generations(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
         if older(CudaVersion.parse(next(filter(None, map(one.values.get, ("of", "cuda", "runtime"))), None))):
             yield "arch-not-in-build", because_said(one)
     toolkit = used(facts) if ailing and not any(one.cuda for one in builds(facts)) else None
-    if toolkit and older(toolkit.cuda):
-        yield "toolkit-too-old-for-arch" if _compiles(facts) else "arch-not-in-build", toolkit.because
+    old = toolkit and own and toolkit.cuda < own and _compiles(facts)
+    if toolkit and (old or older(toolkit.cuda)):
+        yield "toolkit-too-old-for-arch" if old else "arch-not-in-build", toolkit.because
 
 
 def _programs(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
@@ -236,63 +184,106 @@ def _programs(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
             yield "rocm-gfx-unsupported", because(facts, "amd-gpu", "gfx")
 
 
-def _visible(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield that a list of visible GPUs begins with one that is not there."""
-    many = len(gpus(facts))
-    for one in said(facts, "visible-devices") if many else ():
-        first = one.values.get("devices", "").partition(",")[0].strip()
-        listed = facts.find("gpu")
-        if first.isdecimal() and int(first) >= many and listed and not listed.source.endswith(IN_WORDS):
-            yield "cuda-visible-devices-invalid", because_said(one)
+def _headers(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that headers are listed for other kernels than the one that runs, beside a module that is not there."""
+    running = (version(facts, "linux-kernel") or "").removesuffix(".x86_64")
+    held = [str(one) for one in items(told(facts, "system-packages"), "kernel_headers")]
+    out = flag(told(facts, "nvidia.ko"), "loaded") is False or flag(told(facts, "amdgpu.ko"), "loaded") is False
+    if running and held and running not in held and (out or heard(facts, *OUT)):
+        yield "dkms-headers-missing", because(facts, "system-packages", "kernel_headers")
 
 
-def _fewer(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield that the driver lists fewer GPUs than are on the bus."""
-    listed, there = facts.find("gpu"), on_bus(facts, "nvidia")
-    held = any(text(copy.facts, "driver") == "vfio-pci" for copy in there)
-    if listed and not listed.source.endswith(IN_WORDS) and 0 < len(gpus(facts)) < len(there) and not held:
-        yield "gpu-missing", because_of(facts, "pci-display", there[-1], "name")
+def _clocks(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield each of several busy GPUs that runs at a far lower clock than most of them."""
+    busy = [gpu for gpu in gpus(facts) if number(gpu.copy.facts, "performance_state") == 0]
+    clocks = sorted((number(gpu.copy.facts, "clocks", "sm_mhz") or 0, gpu.mark, gpu) for gpu in busy)
+    usual = clocks[len(clocks) // 2][0] if len(clocks) >= SEVERAL else 0
+    alike = sum(clock >= NEAR * usual for clock, _, _ in clocks)
+    for clock, _, gpu in clocks if alike * 2 > len(clocks) else ():
+        if 0 < clock < FAR * usual:
+            yield "sibling-differs", because_of(facts, "gpu", gpu.copy, "clocks", "sm_mhz")
 
 
-def _images(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield that an image has no cuDNN, or another one, though ONNX Runtime needs it."""
-    runtime = _runtime(facts, matrix)
-    for one in said(facts, "image-without-cudnn") if runtime else ():
-        yield "cudnn-missing", because_said(one)
-    for one in said(facts, "image-cudnn"):
-        if runtime and runtime.cudnn and one.values.get("major") != str(runtime.cudnn):
-            yield "ort-cudnn-major-mismatch", because_said(one)
-
-
-def _compat(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield that compatibility libraries are used with a GPU for which they are not meant."""
-    if any(CONSUMER.search(gpu.name) for gpu in gpus(facts)):
-        yield from (("forward-compat-804", because_said(one)) for one in said(facts, "compat-folder"))
-
-
-def _container(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield that a container lost its GPU: it had it at first."""
-    if heard(facts, "docker-run", "container-told"):
-        yield from (("container-cgroup-lost-devices", because_said(one)) for one in said(facts, LATER))
-
-
-def _made_newer(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield that a program made by a toolkit newer than the driver fails."""
-    toolkit, highest = used(facts), cuda_of_driver(facts, matrix)
+def _beyond_driver(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield what needs a newer driver: an image, which a GeForce's has to reach in full, TensorFlow, or a toolkit's."""
+    highest, tensorflow, toolkit = cuda_of_driver(facts, matrix), _tensorflow(facts, matrix), used(facts)
+    within_ = heard(facts, *WITHIN)
+    asked = [(one, one.values.get("needs")) for one in said(facts, "cuda-requirement-env")]
+    asked += [(one, one.values.get("image")) for one in (said(facts, "toolkit-named") if within_ else ())]
+    for message, named in asked:
+        image = CudaVersion.parse(named)
+        if image and highest and image > highest:
+            yield "container-requires-newer-driver", because_said(message)
+    if tensorflow and driver_fit(tensorflow.cuda, facts, matrix).kept is Kept.BROKEN:
+        yield "driver-too-old-for-cuda-build", because(facts, "tensorflow", "version")
     if toolkit and toolkit.sure and highest and toolkit.cuda > highest and fails(facts.words):
         newer = toolkit.cuda.major > highest.major
         yield "driver-too-old-for-cuda-build" if newer else "ptx-newer-than-driver", toolkit.because
 
 
-def _for_cpu(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield a build for the CPU that a text names which nobody wants: "I get 48 s/it, torch 2.3.1+cpu"."""
-    build = torch(facts)
-    if build and build.accelerator == "cpu" and "+cpu" in (build.copy.version or "") and not heard(facts, *MEANT):
-        yield "cpu-only-build", because_of(facts, build.component, build.copy, "version")
+def _foreign(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield a build for the CPU that nobody wants ("torch 2.3.1+cpu"), or one for CUDA where only AMD or Intel is."""
+    mine = torch(facts)
+    if mine and mine.accelerator == "cpu" and "+cpu" in (mine.copy.version or "") and not heard(facts, *MEANT):
+        yield "cpu-only-build", because_of(facts, mine.component, mine.copy, "version")
+    if not amd.foreign(facts):
+        return
+    lacks = (one for one in said(facts, *LACKS) if one.kind == REFUSED or soname_library(one.values.get("soname", "")))
+    yield from (("cpu-only-build", because_said(one)) for one in lacks)
+    for name in ("pytorch", "tensorflow"):
+        for copy in copies(facts, name):
+            if copy.version and text(copy.facts, "accelerator") in {"cuda", None} and "rocm" not in copy.version:
+                yield "cpu-only-build", because_of(facts, name, copy, "version")
+
+
+def _counted(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that a list of visible GPUs begins with one that is not there, or that the bus has more than the driver."""
+    listed, there, many = facts.find("gpu"), on_bus(facts, "nvidia"), len(gpus(facts))
+    if not listed or listed.source.endswith(IN_WORDS) or not many:
+        return
+    for one in said(facts, "visible-devices"):
+        first = one.values.get("devices", "").partition(",")[0].strip()
+        if first.isdecimal() and int(first) >= many:
+            yield "cuda-visible-devices-invalid", because_said(one)
+    if many < len(there) and not any(text(copy.facts, "driver") == "vfio-pci" for copy in there):
+        yield "gpu-missing", because_of(facts, "pci-display", there[-1], "name")
+
+
+def _told(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield what a message means in its surroundings: libraries that are not for the GPU, a loss, a folder by hand."""
+    mine, many = capabilities(facts), len(gpus(facts))
+    consumer = any(CONSUMER.search(gpu.name) for gpu in gpus(facts))
+    blind = facts.host.wsl and heard(facts, "no-driver-found", "cuda-available-false", *LACKS)
+    for holds, kind, words, cause in (
+        (consumer, "compat-folder", "", "forward-compat-804"),
+        (heard(facts, *WITHIN), LATER, "", "container-cgroup-lost-devices"),  # it had its GPU at first
+        (blind, "ld-library-path", "/usr/lib/wsl/lib", "wsl-libcuda-shadowed"),
+        (heard(facts, AILING) and mine and all(cc < BF16 for cc in mine), "bf16-asked", "", "gpu-feature-unsupported"),
+    ):
+        yield from ((cause, because_said(one)) for one in said(facts, kind) if holds and words in one.line)
+    switch, daemon = told(facts, "nvswitch"), told(facts, "nvidia-fabricmanager")
+    if flag(switch, "on_bus") and not daemon and heard(facts, *NO_GPU):
+        yield "fabric-manager-not-running", because(facts, "nvswitch", "on_bus")
+    if facts.host.wsl and text(told(facts, "nvidia-driver"), "package"):
+        yield "wsl-linux-driver-installed", because(facts, "nvidia-driver", "package")
+    without = [one for one in said(facts, "runtimes-listed") if "nvidia" not in one.line and many]
+    yield from (("container-toolkit-missing", because_said(one)) for one in without)
+    beyond = (one for one in said(facts, "cdi-device-listed") if whole(one.values.get("index")) >= many > 0)
+    yield from (("cdi-spec-stale", because_said(one)) for one in beyond)
+
+
+def _manylinux(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that a wheel that is refused is for a newer glibc than is here, or for another Python."""
+    held, here = numbers(text(told(facts, "python"), "glibc")), version(facts, "python")
+    for one in said(facts, "wheel-not-supported", "package-install-said"):
+        wanted, tag = MANYLINUX.search(one.line), PYTHON.search(one.line)
+        if wanted and held and numbers(f"{wanted[1]}.{wanted[2]}") > held:
+            yield "glibc-too-old", because_said(one)
+        if tag and here and (tag[1], tag[2]) != tuple(minor(here).split(".")) and heard(facts, AILING):
+            yield "python-version-no-wheel", because_said(one)
 
 
 JOINS = (
-    *(_compiler, _targets, _nvcc, _tags, _wheels, _modules, _branches, _python, _binaries, _cudnn, _foreign, _for_cpu),
-    *(_majors, _beyond_driver, _other_maker, _generations, _programs, _visible, _fewer, _images, _compat, _container),
-    _made_newer,
+    *(_toolchain, _packages, _modules, _branches, _python, _foreign, _beyond_driver, _generations, _programs),
+    *(_counted, _images, _told, _headers, _clocks, _manylinux),
 )

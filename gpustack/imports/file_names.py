@@ -20,6 +20,13 @@ NOT_HERE = re.compile(
     r"|up to|from|to|like|e\.g\.|such as)|>=|<=|<|>)\s{0,40}(?:the |a |an )?\W*$",
     re.IGNORECASE,
 )
+# The same in other languages; and what follows what is wanted.
+NOT_HERE_ABROAD = re.compile(
+    r"(?:需要|要求|至少|之前[是用]?|以前[是用]?|原来[是用]?|нуж[её]?н[аоы]?|требует\w{0,3}|раньше|braucht|ben[öo]tigt|mindestens|vorher"
+    r"|necesita|requiere|precisa|requer|antes|requiert|n[ée]cessite|avant|richiede|prima)"
+    r"(?: (?:el|la|le|il|o|den|die|einen?|de|un))?[ :\uff1a]{0,4}$",
+    re.IGNORECASE,
+)
 # Words that make the thing after them one of this machine, even where the words before would not.
 IN_USE = re.compile(
     r"\b(?:some|my|an|our|this) older $"
@@ -36,7 +43,8 @@ ADVICE = re.compile(
     re.IGNORECASE,
 )
 NOT_AFTER = re.compile(
-    r"[\"')]{0,8}\s{0,40}(?:or (?:newer|later|higher|above)|\+ ?(?:is|or|needed)|and (?:above|newer|later)|and up\b"
+    r"[\"')]{0,8}\s{0,40}(?:及?以[上降]|[がは이가]? ?(?:必要|필요)|이상|(?:oder|ou|o|или) (?:neuer|plus|superior|новее)"
+    r"|or (?:newer|later|higher|above)|\+ ?(?:is|or|needed)|and (?:above|newer|later)|and up\b"
     r"|(?:is|are) (?:needed|required)|builds?\b|wheels?\b"
     r"|(?:\([^()]{1,30}\) )?(?:had )?worked\b(?! (?:until|till|before)))"
 )
@@ -107,7 +115,7 @@ LIBRARY = re.compile(r"\blib(?:cuda|nvidia-(?:ml|nvvm|opencl))\.so\.(?P<release>
 # The version of a driver's file, as Windows shows it: 31.0.15.1694 is 516.94.
 OF_WINDOWS = re.compile(r"(?<![\w.])(?:2[1-9]|3\d)\.\d{1,2}\.1(?P<first>\d)\.(?P<rest>\d{2})(?P<last>\d{2})(?![\w.])")
 # A release of the driver by its form alone: "Tesla T4, 470.223.02".
-BARE = re.compile(r"(?:^|[,;])[ \t]{0,3}(?P<release>[3-6]\d\d\.\d{2,3}\.\d{2})[ \t]{0,3}(?=[,;]|$)", re.MULTILINE)
+BARE = re.compile(r"(?:^|[,;])[ \t]{0,3}(?P<release>[3-6]\d\d\.\d{2,3}\.\d{2})[ \t]{0,3}(?=[,;(]|$)", re.MULTILINE)
 INTEL_OR_AMD = re.compile(r"\b(?:Intel|Arc|AMD|Radeon|RX ?\d{3,4})\b", re.IGNORECASE)
 FAILED = re.compile(r"No matching distribution|Could not find a version|PackagesNotFoundError|UnsatisfiableError")
 # What decides in conda which kind PyTorch is.
@@ -129,7 +137,7 @@ def here(before: str) -> bool:
     """Return whether the words before a thing say that it is on this machine."""
     near = before[-40:]
     given = bool(GIVEN.search(near)) and not ADVICE.search(before)
-    return given or bool(IN_USE.search(near)) or not NOT_HERE.search(near)
+    return given or bool(IN_USE.search(near)) or not (NOT_HERE.search(near) or NOT_HERE_ABROAD.search(near))
 
 
 def read(origin: str, text: str, into: Gathered) -> None:

@@ -269,7 +269,7 @@ def libc(origin: str, said: str, into: Gathered) -> None:
 
 def gpu(origin: str, said: str, into: Gathered, key: str, uuid: str | None = None) -> None:
     """Store a GPU under the name that a driver or a person uses."""
-    name = re.sub(r"\((?:UUID|id)[^()]{0,80}\)$", "", said.rstrip()).rstrip().strip(" .|")
+    name = re.sub(r"\((?:UUID|id|driver)[^()]{0,80}\)$", "", said.rstrip()).rstrip().strip(" .|")
     made = maker(name)
     if made == "nvidia":
         into.tell("gpu", origin, key, name=name, uuid=uuid, index=int(key) if key.isdecimal() else None)

@@ -19,6 +19,13 @@ _LIBRARIES = (
     rf"|(?:nvidia |driver(?:'s)? )?(?:librar(?:y|ies)|libs?){_RELEASE}"
 )
 _MODULE = rf"(?:(?:loaded|running) )?(?:nvidia )?(?:kernel )?(?:module|driver module|modules)(?: version)?{_RELEASE}"
+# What joins a name and a version in other languages, as particles do in Korean and Japanese.
+_VERSION = "(?:versi[óo]n|vers[ãa]o|версия|версии)"
+ABROAD = (
+    r"(?:[은는이가을를도만]|랑|[はがをの])?"
+    r"(?: ?(?:从 ?[\d.]{1,12} ?|用 ?[.\w]{1,6} ?)?(?:装的是?|(?:[升降]级?|更新|[换退]|回退)?[是为到成])"
+    rf"| (?:ist|war|est[áa]?|es|é|è|auf|en|na|до|a la|para a?|en la)(?: {_VERSION})?| {_VERSION})?"
+)
 # Words as a pattern, and the component; the first match decides.
 NAMED = (
     (
@@ -32,7 +39,8 @@ NAMED = (
     (_MODULE, "nvidia.ko"),
     (r"(?:nvidia )?(?:kernel )?module in memory(?: still)?", "nvidia.ko"),
     (r"nixglnvidia-?", "libraries"),
-    (r"(?:lib)?nvidia-(?:driver|utils|compute|gl)-\d{3}(?:-server|-open){0,2}", "driver-package"),
+    (r"\.run(?: file| installer)?", "nvidia-driver"),
+    (r"(?:lib)?nvidia-(?:driver|utils|compute|gl|open|dkms|headless)-\d{3}(?:-server|-open){0,2}", "driver-package"),
     (r"nvidia[ -](?:linux|(?:open )?(?:gpu )?kernel modules?|dkms|open(?:-dkms)?|utils|smi|lts)", "nvidia-driver"),
     (r"nvidia-(?:video|compute)-G0\d|nvidia(?= (?:390|470|5[1-9][05]|6[01]0)\b(?! (?:gpu|card)))", "nvidia-driver"),
     (r"(?:akmod|kmod|dkms)-nvidia|(?:nvidia|kernel module)(?=[ :]v?\d{3}\.\d{2})", "nvidia-driver"),
@@ -82,7 +90,7 @@ NAMED = (
         r"(?:linux )?kernel(?: linux)?|(?<!alma )(?<!rocky )(?<!arch )(?<!oracle )(?<!amazon )(?<!enterprise )linux",
         "linux-kernel",
     ),
-    (r"fabric ?manager|(?:nvidia|cuda-drivers)-fabricmanager(?:-\d+)?", "nvidia-fabricmanager"),
+    (r"fabric ?manager|(?:nvidia|cuda-drivers)-fabricmanager(?:-\d{3}\b)?", "nvidia-fabricmanager"),
     (r"libnvidia-container(?:-tools|1)?|nvidia[- ]container[- ]toolkit", "nvidia-container-toolkit"),
     (r"docker(?:-ce)?", "docker"),
 )
@@ -96,7 +104,8 @@ SYSTEM = re.compile(
     r"(?P<version>\d+(?:\.\d+)*)?"
 )
 WSL = re.compile(
-    r"(?<![\w./-])(?:(?:WSL|Wsl|wsl)[ -]?[12]?|(?i:ubuntu(?: [\d.]+)?|bash) on (?i:windows|win) ?1[01])\b(?!/|\.exe)"
+    r"(?<![\w./-])(?:(?:NixOS-)?(?:WSL|Wsl|wsl)[ -]?[12]?"
+    r"|(?i:ubuntu(?: [\d.]+)?|bash) on (?i:windows|win) ?1[01])\b(?!/|\.exe)"
 )
 JETSON = re.compile(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", re.IGNORECASE)
 COMPILER = re.compile(r"#\d+ |\b(?:cc|gcc|g\+\+|GCC|clang|ldd|GLIBC)\b")

@@ -79,7 +79,7 @@ BEFORE_IT = re.compile(
 )
 AFTER_IT = re.compile(
     r"(?:[.!](?= [A-Za-z]+ \d)|[.!]?[ ]?[,(]|[^;]{0,80};|[\"'\u201d\u2019`]\.?(?=[ ])"
-    r"|[.!]?(?=[ ](?:on|with|in|inside|under|using)[ ]))[ ]?(?P<text>.{4,200})$"
+    r"|[.!]?(?=[ ](?:on|with|in|inside|under|using)[ ])|[ ]?(?:<[-=]+|←|//|[。\uff0c]))[ ]?(?P<text>.{4,200})$"
 )
 RAISED = re.compile(r"[,;:]? ?\b\w*(?:Error|ERROR)$")  # the class of the exception, before its text
 # A line in which someone speaks: about himself, or in a whole sentence without quotation or program marks.
@@ -91,9 +91,10 @@ MOSTLY, NEARLY = 0.5, 0.9  # share of a line that makes it a program's; if someo
 PLAIN = str.maketrans({"\0": None, "\xa0": " ", "\u00b0": " ", "\u00ba": " "})  # degrees are written with either sign
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
 # What loggers put before a line: the time of a hosted runner or a container, space, quotes, its weight, time since the
-# start, date and host, "kernel:", "NVRM:", the rank of a process, the mark of pytest.
+# start, date and host, "kernel:", "NVRM:", the rank of a process, the mark of pytest, the step of a build, a service.
 PREFIX = re.compile(
-    r"^(?:\d{4}-\d\d-\d\dT[\d:]{8}\.\d{7,9}Z )?[ \t]*(?:> ?)*(?:<\d{1,3}>)?(?:\[[ \t]*\d{1,9}\.\d{1,9}\][ \t]*"
+    r"^(?:#\d{1,3} \d{1,6}\.\d{1,3} |[A-Za-z][\w.-]{0,60}-\d{1,3} {1,20}\| )?"
+    r"(?:\d{4}-\d\d-\d\dT[\d:]{8}\.\d{7,9}Z )?[ \t]*(?:> ?)*(?:<\d{1,3}>)?(?:\[[ \t]*\d{1,9}\.\d{1,9}\][ \t]*"
     r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}\][ \t]*)?"
     r"(?:(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\d[T ][\d:.,+-]{8,32}Z?) [\w.-]{1,64} (?=[\w./()-]{1,6"
     r"4}(?:\[\d+\])?:))?"
@@ -102,7 +103,8 @@ PREFIX = re.compile(
 )
 BRACKETED = re.compile(r" ?\((\d{1,4})\)")
 LOGGED = re.compile(
-    rf"(?=^[ \t]*(?:>|<\d|\[[ \t]*\d|\[[A-Z]|[A-Z][a-z]{{2}} [ \d]\d |\d{{4}}-\d\d-|kernel:|NVRM:)){PREFIX.pattern}",
+    r"(?=^[ \t]*(?:>|<\d|#\d|[A-Za-z][\w.-]{0,60}-\d{1,3} +\| |\[[ \t]*\d|\[[A-Z]"
+    rf"|[A-Z][a-z]{{2}} [ \d]\d |\d{{4}}-\d\d-|kernel:|NVRM:)){PREFIX.pattern}",
     re.MULTILINE,
 )
 KERNEL = re.compile(

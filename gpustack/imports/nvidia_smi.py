@@ -53,11 +53,15 @@ ENABLED = re.compile(r"\|[^|\n]*\|[^|\n]*\|[^|\n]*\b(?P<mig>Enabled|Disabled)\*?
 DIVIDED = re.compile(r"\| +On +\|\s*$")  # in place of the number of ECC errors: so with MIG, even where no line says it
 ON_WINDOWS = re.compile(r"TCC/WDDM|\bDriver-Model\b|\bWDDM\b")  # the driver models of Windows
 CSV = re.compile(
-    r"^(?P<head>(?:[a-z_.]{3,40}(?: \[\w+\])?, )*(?:name|gpu_name|driver_version|uuid|pci\.bus_id|compute_cap|index)"
-    r"(?: \[\w+\])?(?:, [a-z_.]{3,60}(?: \[\w+\])?)*)\n(?P<rows>(?:[^\n,]{1,80}(?:, [^\n,]{1,80})*\n?){1,64})",
+    r"^(?P<head>(?:[a-z_.]{3,40}(?: \[[\w%]+\])?, )*(?:name|gpu_name|driver_version|uuid|pci\.bus_id|compute_cap|index)"
+    r"(?: \[\w+\])?(?:, [a-z_.]{3,60}(?: \[[\w%]+\])?)*)\n(?P<rows>(?:[^\n,]{1,80}(?:, [^\n,]{1,80})*\n?){1,64})",
     re.MULTILINE,
 )
-LINK = {"generation": "gen.current", "max_generation": "gen.max", "width": "width.current", "max_width": "width.max"}
+# The command names what each row below it has, where no header does.
+ASKED = re.compile(
+    r"--query-gpu[= ](?P<head>[a-z_.]{3,60}(?:,[a-z_.]{3,60})*)[^\n]{0,40}--format[= ]csv,"
+    r"[a-z,]{0,20}noheader[^\n]{0,60}\n(?P<rows>(?:[^\n,]{1,80}(?:, [^\n,]{1,80})*\n?){1,64})"
+)
 # Below the line of a GPU: "Link 0: 26.562 GB/s", "Link 1: <inactive>", and with -e "Link 0: Replay Errors: 0".
 OF_GPU = re.compile(
     r"^[ \t]*GPU (?P<index>\d{1,2}): [^\n]{2,90}?(?: \(UUID: (?P<uuid>[^)\n]*)\))?[ \t]*\n"
@@ -104,6 +108,10 @@ def read(origin: str, text: str, into: Gathered) -> None:
     _rows(origin, text, into)
     _csv(origin, text, into)
     nvidia_smi_query.read(origin, text, into)
+    for one in LISTED.finditer(text) if "MIG " not in text else ():  # a list names all instances
+        held = into.copies.get("gpu", {}).get(one["index"])
+        if held and held.facts.get("mig") == {"enabled": True}:
+            held.facts["mig"] = {"enabled": True, "instances": ()}
 
 
 def _differs(smi: str, release: str) -> bool:
@@ -172,22 +180,15 @@ def _instances(index: str, mode: str, devices: str | None) -> dict[str, JsonValu
 
 
 def _csv(origin: str, text: str, into: Gathered) -> None:
-    """Read the output of ``--query-gpu=… --format=csv``."""
-    for block in islice(CSV.finditer(text), MOST):
-        names = [name.partition(" [")[0] for name in block["head"].split(", ")]
+    """Read the output of ``--query-gpu=… --format=csv``, with or without its header."""
+    for block in islice((*CSV.finditer(text), *ASKED.finditer(text)), MOST):
+        names = [name.partition(" [")[0] for name in re.split(", ?", block["head"])]
         rows = [row.split(", ") for row in block["rows"].splitlines()]
         for number, row in enumerate(rows):
             if (len(row) == len(names) and len(names) > 1) or (
                 names == ["driver_version"] and re.match(r"\d{3}\.", row[0])
             ):
                 _queried(origin, dict(zip(names, row, strict=False)), number, into)
-
-
-def _link(said: dict[str, str]) -> dict[str, JsonValue]:
-    """Return the PCI Express link fields of the query."""
-    asked = {name: said.get(f"pcie.link.{key}", "") for name, key in LINK.items()}
-    found: dict[str, JsonValue] = {name: int(value) for name, value in asked.items() if re.fullmatch(r"\d{1,2}", value)}
-    return {"pcie": found} if found else {}
 
 
 def _queried(origin: str, said: dict[str, str], number: int, into: Gathered) -> None:
@@ -198,17 +199,10 @@ def _queried(origin: str, said: dict[str, str], number: int, into: Gathered) -> 
         into.tell("nvml", origin, version=driver, code=0)
     if name and index.isdecimal():
         gathered.gpu(origin, name, into, index, gathered.uuid(said.get("uuid") or said.get("gpu_uuid")))
-    if index in into.copies.get("gpu", {}):
-        pci, cc = said.get("pci.bus_id") or said.get("gpu_bus_id"), said.get("compute_cap", "")
-        total = re.match(r"(\d{1,7}) MiB", said.get("memory.total", ""))
-        also: dict[str, JsonValue] = {"memory": {"total_mib": int(total[1])}} if total else {}
-        watts = re.match(r"(\d{1,4}(?:\.\d+)?)(?: W)?$", said.get("power.limit", ""))
-        clock = re.match(r"(\d{3,5})(?: MHz)?$", said.get("clocks.max.sm", ""))
-        also |= {"power": {"limit_watts": float(watts[1])}} if watts else {}
-        also |= {"clocks": {"max_sm_mhz": int(clock[1])}} if clock else {}
-        also |= {"vbios": said["vbios_version"]} if said.get("vbios_version") else {}
-        cc_known = cc if re.fullmatch(r"\d{1,2}\.\d", cc) else None
-        into.tell("gpu", origin, index, cc=cc_known, pci=gathered.pci(pci) if pci else None, also=also | _link(said))
+    cc = said.get("compute_cap", "")
+    if index in into.copies.get("gpu", {}) or (index.isdecimal() and "index" in said):
+        nvidia_smi_query.queried(origin, said, int(index), into)
+        into.tell("gpu", origin, index, cc=cc if re.fullmatch(r"\d{1,2}\.\d", cc) else None)
 
 
 def links(origin: str, text: str, into: Gathered) -> None:

@@ -29,8 +29,7 @@ ELEMENT = re.compile(
     re.MULTILINE,
 )
 OF_PARENT = re.compile(r"^clocks_(?:event|throttle)_reason_(?:gpu_)?|_(?:mig|ecc|link_gen|link_width|clock)$")
-MOST_FIELDS = 40_000
-MOST_GPUS = 64
+MOST_FIELDS, MOST_GPUS = 40_000, 64
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
@@ -75,6 +74,17 @@ def _fields(text: str) -> dict[str, str]:
     return found
 
 
+def queried(origin: str, said: Mapping[str, str], index: int, into: Gathered) -> None:
+    """Read one row of ``--query-gpu``, whose fields are those of ``nvidia-smi -q`` under other names."""
+    fields = {_path(name): value.strip() for name, value in said.items()}
+    _gpu(origin, said.get("pci.bus_id") or said.get("gpu_bus_id") or "", index, fields, into)
+
+
+def _path(name: str) -> str:
+    start = next(one for one in BEGINNINGS if name.startswith(one))
+    return QUERIED.get(name) or f"{BEGINNINGS[start]}{name.removeprefix(start).replace('_', ' ')}"
+
+
 def _gpu(origin: str, pci: str, index: int, said: Mapping[str, str], into: Gathered) -> None:
     facts = {part: _nested(said, fields) for part, fields in PARTS.items()}
     facts["ecc"] = {**facts["ecc"], **_ecc(said)}
@@ -86,7 +96,7 @@ def _gpu(origin: str, pci: str, index: int, said: Mapping[str, str], into: Gathe
         str(index),
         index=index,
         name=_told(said.get("product name", "")),
-        pci=gathered.pci(pci),
+        pci=gathered.pci(pci) or None,
         uuid=gathered.uuid(said.get("gpu uuid")),
         architecture=_told(said.get("product architecture", "")),
         vbios=_told(said.get("vbios version", "")),
@@ -158,7 +168,7 @@ def _truth(said: str) -> JsonValue:
 
 
 def _watts(said: str) -> JsonValue:
-    match = re.match(r"(\d{1,6}(?:\.\d{1,3})?) W", said)
+    match = re.match(r"(\d{1,6}(?:\.\d{1,3})?)(?: W|$)", said)
     return float(match[1]) if match else None
 
 
@@ -175,17 +185,12 @@ REASONS = (
 )
 # What nvmlErrorString says of the answers that joining a fabric can give, in lower case. Source: nvidia-ml-py 13.580,
 # _errcode_to_string, and nvml.h of CUDA 13.0.
-ANSWERS = {
-    "success": 0,
-    "not supported": 3,
-    "insufficient permissions": 4,
-    "not found": 6,
-    "timeout": 10,
-    "gpu is lost": 15,
-    "insufficient memory": 20,
-    "insufficient resources": 23,
-    "unknown error": 999,
-}
+ANSWERS = dict(
+    (
+        *(("success", 0), ("not supported", 3), ("insufficient permissions", 4), ("not found", 6), ("timeout", 10)),
+        *(("gpu is lost", 15), ("insufficient memory", 20), ("insufficient resources", 23), ("unknown error", 999)),
+    )
+)
 RECOVERY = {
     "none": "none",
     "reset": "gpu-reset",
@@ -194,21 +199,42 @@ RECOVERY = {
     "drain and reset": "drain-and-reset",
 }
 # Elements whose names are not the field's. Source: printed by nvidia-smi 384.111 to 595, nvsmi_device_v9 to v12.dtd.
-TAGS = {
-    "uuid": "gpu uuid",
-    "serial": "serial number",
-    "pci_gpu_link_info": "gpu link info",
-    "pcie_gen": "pcie generation",
-    "link_widths": "link width",
-    "replay_counter": "replays since reset",
-    "gpu_temp": "gpu current temp",
-    "gpu_temp_tlimit": "gpu t.limit temp",
-    "gpu_temp_slow_threshold": "gpu slowdown temp",
-    "gpu_temp_max_threshold": "gpu shutdown temp",
-    "memory_temp": "memory current temp",
-    "mem": "memory",
-    "instant_power_draw": "instantaneous power draw",
-}
+TAGS = dict(
+    (
+        *(("uuid", "gpu uuid"), ("serial", "serial number"), ("pci_gpu_link_info", "gpu link info")),
+        *(("pcie_gen", "pcie generation"), ("link_widths", "link width")),
+        *(("replay_counter", "replays since reset"), ("gpu_temp", "gpu current temp")),
+        *(("gpu_temp_tlimit", "gpu t.limit temp"), ("gpu_temp_slow_threshold", "gpu slowdown temp")),
+        *(("gpu_temp_max_threshold", "gpu shutdown temp"), ("memory_temp", "memory current temp")),
+        *(("mem", "memory"), ("instant_power_draw", "instantaneous power draw")),
+    )
+)
+# Where nvidia-smi -q has the fields of --query-gpu: whole names, then beginnings. Source: --help-query-gpu of 580.
+QUERIED = dict(
+    (
+        *(("gpu_uuid", "gpu uuid"), ("uuid", "gpu uuid"), ("pstate", "performance state")),
+        ("ecc.errors.uncorrected.volatile.total", "ecc errors/volatile/double bit/total"),
+        ("ecc.errors.uncorrected.aggregate.total", "ecc errors/aggregate/double bit/total"),
+        *(("power.draw", "power readings/power draw"), ("power.limit", "power readings/power limit")),
+        ("enforced.power.limit", "power readings/enforced power limit"),
+        ("power.default_limit", "power readings/default power limit"),
+        *(("clocks.mem", "clocks/memory"), ("clocks.max.mem", "max clocks/memory")),
+        *(
+            ("temperature.gpu", "temperature/gpu current temp"),
+            ("temperature.memory", "temperature/memory current temp"),
+        ),
+    )
+)
+BEGINNINGS = dict(
+    (
+        ("pcie.link.gen.", "pci/gpu link info/pcie generation/"),
+        *(("pcie.link.width.", "pci/gpu link info/link width/"), ("memory.", "fb memory usage/")),
+        *(("mig.mode.", "mig mode/"), ("ecc.mode.", "ecc mode/"), ("fabric.", "fabric/")),
+        *(("clocks.max.", "max clocks/"), ("clocks.current.", "clocks/"), ("clocks.", "clocks/")),
+        *(("clocks_throttle_reasons.", "clocks throttle reasons/"), ("clocks_event_reasons.", "clocks event reasons/")),
+        ("", ""),
+    )
+)
 UNCORRECTED = (
     "dram uncorrectable",
     "sram uncorrectable",

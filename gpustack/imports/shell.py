@@ -50,14 +50,19 @@ BANNER = re.compile(
     r"NVIDIA UNIX (?P<open>Open Kernel Module for )?(?:x86_64|aarch64|ppc64le)(?: Kernel Module)? {1,3}"
     r"(?P<release>\d{3}\.\d{1,3}(?:\.\d{1,3})?)"
 )
-NVRM = re.compile(r"\bNVRM version ?[:=]? *(?P<release>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")  # nvidia-container-cli info
-LOADED = re.compile(
-    r"/sys/module/nvidia/version[ \t]*(?:[:=][ \t]*|\n[ \t]*)(?P<release>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b"
+LOADED = re.compile(  # nvidia-container-cli info, and the kernel's file
+    r"(?:\bNVRM version ?[:=]? *|/sys/module/nvidia/version(?:[ \t]*[:=]|[ \t]*\n)?[ \t]*)"
+    r"(?P<release>\d{3}(?:\.\d{1,3}){1,2})\b"
 )
 MODULE = re.compile(
     r"^(?P<name>nvidia|nvidia_uvm|nvidia_modeset|nvidia_drm|nvidia_peermem|nouveau|nova_core|amdgpu|i915"
     r"|xe)[ \t]+\d{4,}[ \t]+\d+\b",
     re.MULTILINE,
+)
+# The names alone, as "lsmod | awk" prints them.
+NAMES = re.compile(
+    r"\blsmod\b[^\n]{0,80}\n(?P<names>(?:(?:nvidia(?:_uvm|_modeset|_drm|_peermem)?|nouveau|nova_core|amdgpu)"
+    r"(?:[ \t]+|\n|\Z)){1,12})"
 )
 NO_MODULE = re.compile(
     r"^[^\n]{0,80}[$#>%] ?lsmod *\| *grep (?:-\S+ )?[\"']?(?P<name>nvidia|amdgpu|nouveau)[\"']?[ \t]*\n(?=\s*$"
@@ -69,7 +74,9 @@ MODINFO = re.compile(
     r"(?:[a-z_]+:[^\n]*\n?){1,200})",
     re.MULTILINE,
 )
-LICENCE = re.compile(r"\bmodinfo nvidia\b[^\n]{0,40}\n[ \t]*license:[ \t]+(?P<license>NVIDIA|Dual MIT/GPL)\b")
+LICENCE = re.compile(
+    r"\bmodinfo nvidia\b[^\n]{0,60}\n(?:[a-z]+:[^\n]*\n){0,4}?[ \t]*license:[ \t]+(?P<license>NVIDIA|Dual MIT/GPL)\b"
+)
 VERMAGIC = re.compile(  # modinfo nvidia | grep vermagic, modinfo -F vermagic nvidia
     r"\bmodinfo [^\n|]{0,20}\bnvidia\b[^\n]{0,60}\n(?:vermagic:[ \t]+)?"
     r"(?P<vermagic>\d{1,2}\.\d\S{0,80} (?:SMP|mod_unload)[^\n]*)$",
@@ -81,13 +88,21 @@ LINK = re.compile(
     r"(?P<width>\d{1,2})"
 )
 LSPCI = re.compile(
-    r"^(?P<pci>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d)?[ \t]*(?:(?P<kind>VGA compatible controller"
+    r"^(?:(?P<pci>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d)|[ \t]*(?P<times>\d{1,2})(?= ))?[ \t]*"
+    r"(?:(?P<kind>VGA compatible controller"
     r"|3D controller|Display controller|Processing accelerators)"
     r"(?: \[(?P<class>[0-9a-f]{4})\])?: (?P<name>[^\n]+)"
     r"|(?P<bare>Advanced Micro Devices, Inc\. \[AMD/ATI\] (?![^\n]*(?:Audio|HDMI|USB|Bridge))[^\n]*"
     r"\[1002:[0-9a-f]{4}\][^\n]*))$",
     re.MULTILINE,
 )
+# How many GPUs are on the bus; of NVIDIA's devices by the maker's name alone, some are for sound.
+COUNTED = re.compile(
+    r"\blspci\b[^\n]{0,80}\bgrep -\w{0,4}c\w{0,4} (?P<asked>[^\n]{0,40}"
+    r"(?:3D|Tesla|GeForce|[GR]TX|G[A-Z]\d{3}|[ABHLPV]\d{2,3})[^\n]{0,40})\n(?P<count>\d{1,2})[ \t]*$",
+    re.MULTILINE,
+)
+SWITCH = re.compile(r"\bBridge(?: \[0680\])?: NVIDIA[^\n]{0,60}NVSwitch")
 IDS = re.compile(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]|Device (?P<plain>[0-9a-f]{4})\b")
 IN_USE = re.compile(r"Kernel driver in use: (?P<driver>[\w-]+)")
 VARIABLE = re.compile(
@@ -110,7 +125,7 @@ SECURE = re.compile(
     r"SecureBoot (?P<state>enabled|disabled)|Secure Boot(?: is|:)? ?(?P<words>enabled|disabled|on|off)\b", re.IGNORECASE
 )
 GROUPS = re.compile(
-    r"^(?:[^\n]{0,60}[$#>%] ?(?:groups|id)\b[^\n]*|groups[ \t]*)\n(?P<groups>[^\n]+)$"
+    r"^(?:[^\n]{0,60}[$#>%] ?(?:groups|id)\b(?: ?[-=]> |[^\n]*\n)|groups[ \t]*\n)(?P<groups>[^\n]+)$"
     r"|\buid=\d+(?:\([^)\n]{1,64}\))? gid=\S{1,80} (?P<all>groups=[^\s;]+)",
     re.MULTILINE,
 )
@@ -122,8 +137,7 @@ NODE = re.compile(  # a line of ls -l /dev/nvidia*
 CACHE = re.compile(r"^[ \t]*(?P<soname>lib[\w+-]+\.so[\w.]*) \([^)\n]*\) => (?P<path>/\S+)", re.MULTILINE)
 OTHERS = frozenset({"nouveau", "nova_core"})  # modules that are not systems of the stack
 CLASSES = {"VGA": "0x030000", "3D ": "0x030200", "Pro": "0x120000"}
-VENDORS = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
-MOST, UVM = 200, "nvidia-uvm"
+VENDORS, MOST, UVM = {"10de": "nvidia", "1002": "amd", "8086": "intel"}, 200, "nvidia-uvm"
 
 
 def read(origin: str, text: str, into: Gathered) -> None:
@@ -152,8 +166,7 @@ def _machine(origin: str, text: str, into: Gathered) -> None:
         into.tell("linux-kernel", origin, secure_boot=(secure["state"] or secure["words"]).lower() in {"enabled", "on"})
     if lockdown := LOCKDOWN.search(text):
         into.tell("linux-kernel", origin, lockdown=lockdown["read"] or lockdown["words"])
-    groups = GROUPS.search(text)
-    if groups:
+    if groups := GROUPS.search(text):
         listed = (groups["groups"] or groups["all"]).rpartition("groups=")[2]
         names = re.findall(r"\d{1,10}\(([\w-]{1,64})\)", listed) or listed.split()
         into.tell("user", origin, groups=tuple(names))
@@ -177,29 +190,20 @@ def _compilers(origin: str, text: str, into: Gathered) -> None:
 def _modules(origin: str, text: str, into: Gathered) -> None:
     for match in DKMS.finditer(text):
         key = f"{match['module']} {match['version']} {match['kernel'] or ''}".strip()
-        into.tell(
-            "dkms",
-            origin,
-            key,
-            version=match["version"],
-            module=match["module"],
-            kernel=match["kernel"],
-            state=match["state"],
-        )
-    banner = BANNER.search(text)
-    if banner:
+        into.tell("dkms", origin, key, version=match["version"], module=match["module"])
+        into.tell("dkms", origin, key, kernel=match["kernel"], state=match["state"])
+    if banner := BANNER.search(text):
         release, flavour = banner["release"], "open" if banner["open"] else "proprietary"
         into.tell("nvidia.ko", origin, version=release, version_loaded=release, loaded=True, flavour=flavour)
-    plain = NVRM.search(text) or LOADED.search(text)
-    if plain:
+    if plain := LOADED.search(text):
         into.tell("nvidia.ko", origin, version=plain["release"], version_loaded=plain["release"], loaded=True)
-    for match in MODULE.finditer(text):
-        into.tell(_module(match["name"]), origin, loaded=True)
+    names = (name for match in NAMES.finditer(text) for name in match["names"].split())
+    for name in (*(match["name"] for match in MODULE.finditer(text)), *names):
+        into.tell(_module(name), origin, loaded=True)
     for match in NO_MODULE.finditer(text):
         if not into.knows(_module(match["name"])):
             into.tell(_module(match["name"]), origin, loaded=False)
-    licence = LICENCE.search(text)
-    if licence:
+    if licence := LICENCE.search(text):
         into.tell("nvidia.ko", origin, flavour_on_disk=_flavour(licence["license"]))
     for match in islice(MODINFO.finditer(text), MOST):
         said = {field["name"]: field["value"].strip() for field in FIELD.finditer(match["rows"])}
@@ -239,7 +243,12 @@ def _flavour(license_: str | None) -> str | None:
 
 
 def _devices(origin: str, text: str, into: Gathered) -> None:
+    if SWITCH.search(text):
+        into.tell("nvswitch", origin, on_bus=True)
     matches = list(islice(LSPCI.finditer(text), MOST))
+    for one in () if matches else COUNTED.finditer(text):
+        for number in range(int(one["count"])):
+            into.tell("pci-display", origin, f"device {number}", vendor="nvidia", name=one["asked"].strip("'\""))
     for number, match in enumerate(matches):
         end = matches[number + 1].start() if number + 1 < len(matches) else match.end() + 2000
         below = text[match.end() : end]
@@ -248,18 +257,13 @@ def _devices(origin: str, text: str, into: Gathered) -> None:
         vendor = VENDORS.get((ids["vendor"] or "") if ids else "") or _maker(name)
         if vendor is None:
             continue
-        device = (ids["device"] or ids["plain"]) if ids else None
-        into.tell(
-            "pci-display",
-            origin,
-            gathered.pci(match["pci"]) if match["pci"] else f"device {number}",
-            vendor=vendor,
-            device_id=f"0x{device}" if device else None,
-            name=name.strip(),
-            driver=driver["driver"] if driver else None,
-            link=_link(below),
-            also={"class": CLASSES.get((match["kind"] or "")[:3], "0x038000")},
-        )
+        for more in range(1, int(match["times"] or 1)):  # as "uniq -c" counts them
+            into.tell("pci-display", origin, f"device {number}.{more}", vendor=vendor, name=name.strip())
+        key = gathered.pci(match["pci"]) if match["pci"] else f"device {number}"
+        device = f"0x{ids['device'] or ids['plain']}" if ids else None
+        of_class: dict[str, JsonValue] = {"class": CLASSES.get((match["kind"] or "")[:3], "0x038000")}
+        into.tell("pci-display", origin, key, vendor=vendor, device_id=device, name=name.strip(), also=of_class)
+        into.tell("pci-display", origin, key, driver=driver["driver"] if driver else None, link=_link(below))
 
 
 def _link(below: str) -> JsonValue:

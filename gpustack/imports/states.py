@@ -43,9 +43,11 @@ WELL, AILS, WORSE = "works-said", "ailing-said", "worse-said"
 AILING = re.compile(
     r"\b(?:not|never|can(?:no|')t|nothing|crash|segfault|abort|re(?:start|boot)|fail|hangs?\b|hung|fr[eo]+z|stuck|black|dies|wrong"
     r"|garbage|gibberish|artifact|llvmpipe|broken|breaks|lost|slow|missing|disappear|kill|disabled|old "
-    r"|no (?:display|picture|signal|image)|exit code [1-9]|held at)|n't\b",
+    r"|no (?:display|picture|signal|image)|exit(?:ed)?(?: code)? \(?[1-9]|rc ?= ?[1-9]|held at)|n't\b|= FAIL\b",
     re.IGNORECASE,
 )
+# What the shell answers to "echo $?", after what the command itself printed.
+EXITED = re.compile(r"echo \S{0,5}\$\?[^\n]{0,80}\n(?:[^\n]{0,300}\n){0,3}?(?:rc=)?[1-9]\d{0,2}$", re.MULTILINE)
 COMPARED = re.compile(
     r"\b(?:now|only|but|instead|than|should|until|unless|otherwise|then|before|since|after|while|was|CPU|host|NaNs?|other"
     r"|second|first|friend\w*|another|same|throttl\w*|swap\w*|stands?|switch\w*|incorrect"
@@ -63,12 +65,12 @@ DOUBTFUL = re.compile(
     r"|\b(?:at|above|below|only|to) \d{3,4} ?MHz\b|\bdraws (?:only )?\d+ ?W\b|\b\d+ ?W of \d|\bmemtest|\bpthread-"
     r"|\b(?:Slowdown|Power[ _]Cap|Power Brake):? (?:is |stays )?active\b|\bTemp(?:erature)?\W{0,3}(?:9[5-9]|1\d\d) ?°?C"
     r"|\berrors so far\b|\bevery (?:few|couple of|\d+) (?:hours|minutes|days|runs)\b|\bshows? no process"
-    r"|\bat random (?:steps|times|points)\b|\brandomly (?:stops|fails|drops|dies)\b|\b(?:untouched|not touched)\b"
-    r"|\bbefore[.!]|\b(?:it|which|they) (?:made|took|needed) (?:only )?\d|\bsince (?:v|version )?\d+\.\d"
-    r"|\bfor ?ever\b|(?:\d times|half|third of|quarter of) (?:as long|slower|longer|the speed)\b|@{6}"
+    r"|\bat random (?:steps|times|points)\b|\brandomly (?:stops|fails|drops|dies)\b"
+    r"|\b(?:it|which|they) (?:made|took|needed) (?:only )?\d|\bfor ?ever\b|@{6}"
     r"|\b(?:as|than) the (?:rest|others)\b|\bnow (?:it|they) (?:trains?|runs?|makes?|takes?|needs?)\b"
     r"|\bno (?:request|answer|output) (?:is|comes)\b|\bthen nothing\b|\bnever (?:finishes|returns|starts|answers)\b"
-    r"|[降掉]到 ?\d|(?:以前|之前|昨天)[^\n]{0,30}(?:现在|只要|只需)|掉[线卡]|死机|黑屏|花屏|另一[张台]|卡住|hängt\b"
+    r"|[率度速耗帧卡][^\n,\uff0c。]{0,10}[降掉]到 ?\d|(?:以前|之前|昨天)[^\n]{0,30}(?:现在|只要|只需)"
+    r"|掉[线卡]|死机|黑屏|花屏|另一[张台]|卡住|hängt\b"
     r"|\bl'autre (?:carte|machine)|\bse (?:cuelga|reinicia)|зависа|раньше|перезагру|フリーズ|再起動|以前は",
     re.IGNORECASE,
 )
@@ -94,6 +96,8 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     for kind, words in COMPLAINTS.items():
         if word := next((said for line in own for one in words if (said := one.search(line))), None):
             found[kind] = _stated(kind, word[0], origin, matrix)
+    if exited := EXITED.search(text):
+        found.setdefault(AILS, _stated(AILS, exited[0].partition("\n")[0], origin, matrix))
     if OLDER not in kinds and (line := releases.older("\n".join(own), matrix)):
         found[OLDER] = _stated(OLDER, line, origin, matrix)
     return tuple(one for kind, one in found.items() if kind != WELL or not ailing)

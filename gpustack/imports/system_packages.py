@@ -25,6 +25,11 @@ PACMAN = re.compile(
     r"[\w+-]{0,40}) (?P<version>(?:\d:)?\d[\w.+~]{0,40}-\d{1,3}(?:\.\d{1,2})?)$",
     re.MULTILINE,
 )
+# A name and a release alone, as "dpkg -l | awk" prints them.
+COLUMNS = re.compile(
+    r"^(?P<name>(?:lib)?nvidia-[a-z][\w.+-]{1,50})(?::\w+)?[ \t]+(?P<version>\d{3}\.\d{2,3}[\w.+:~-]{0,40})[ \t]*$",
+    re.MULTILINE,
+)
 DNF = re.compile(
     r"^(?P<name>[a-zA-Z][\w+-]{1,60})\.(?:x86_64|aarch64|noarch|i686)[ \t]+(?P<version>"
     r"(?:\d:)?\d[\w.+~^]{0,40})-[\w.+~^]{1,40}[ \t]+"
@@ -35,6 +40,9 @@ DNF = re.compile(
 UNPACKED = re.compile(
     r"^(?:Setting up|Unpacking) (?P<name>[a-z0-9][\w.+-]{1,60})(?::\w+)? \((?P<version>\d[\w.+:~-]{0,50})\)",
     re.MULTILINE,
+)
+LOGGED = re.compile(  # /var/log/apt/history.log
+    r"(?<=[ ,])(?P<name>[a-z0-9][\w.+-]{1,60}):(?:amd64|arm64) \((?P<version>\d[\w.+:~-]{0,50})(?:, automatic)?\)"
 )
 INSTALLED = re.compile(r"^(?P<name>[a-z][\w+-]{1,50}) (?P<version>\d[\w.+:~-]{1,50}) \(installed\)", re.MULTILINE)
 RPM = re.compile(
@@ -54,13 +62,13 @@ TOOLKIT = re.compile(r"(?:nvidia-)?cuda-toolkit(?:-\d+(?:-\d+)?)?|cuda")  # as N
 KERNELS = re.compile(
     r"^kernel(?:-lt|-ml|-uek)?(?:-core)?(?:\.\w+[ \t]+|-)"
     r"(?P<rpm>\d[\w.]+-[\w.]+?)(?:\.(?:x86_64|aarch64))?(?:[ \t]+@?\S+)?[ \t]*$"
-    r"|^ii[ \t]+linux-image-(?:unsigned-)?(?P<deb>\d[\w.-]+)[ \t]",
+    r"|^(?:ii[ \t]+)?linux-image-(?:unsigned-)?(?P<deb>\d[\w.-]+)(?:[ \t]|$)",
     re.MULTILINE,
 )
 OF_KERNELS = re.compile(
     r"^kernel(?:-lt|-ml|-uek)?-devel(?:\.\w+[ \t]+|-)"
     r"(?P<rpm>\d[\w.]+-[\w.]+?)(?:\.(?:x86_64|aarch64))?(?:[ \t]+@?\S+)?[ \t]*$"
-    r"|^ii[ \t]+linux-headers-(?P<deb>\d[\w.-]+)[ \t]",
+    r"|^(?:ii[ \t]+)?(?:linux|proxmox|pve)-headers-(?P<deb>\d[\w.-]+)(?:[ \t]|$)",
     re.MULTILINE,
 )
 
@@ -76,7 +84,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _system(text: str) -> Iterator[tuple[str, str]]:
-    for pattern in (DEB, APT, POLICY, UNPACKED, INSTALLED, RPM, PACMAN, DNF):
+    for pattern in (DEB, APT, POLICY, UNPACKED, LOGGED, INSTALLED, RPM, PACMAN, COLUMNS, DNF):
         for match in islice(pattern.finditer(text), MOST):
             yield match["name"], match["version"] or match["version2"]
 

@@ -96,7 +96,11 @@ class Text:
         """Read people's own words."""
         words.read(self.origin, messages.spoken(self.raw[:MOST_WORDS]), into, self.told)
         words.read(self.origin, self.asides, into)
-        if self.tells or any(one.origin == self.origin for one in into.messages):
+        if (
+            self.tells
+            or any(map(into.knows, from_messages.GPUS))
+            or any(one.origin == self.origin for one in into.messages)
+        ):
             into.words |= index(matrix).words(messages.clean(self.raw))
         file_names.read(self.origin, messages.clean(self.raw[:MOST_WORDS]), into)
 

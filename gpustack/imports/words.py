@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.imports import devices, file_names, gathered, gpu_words
 from gpustack.imports.file_names import NOT_AFTER, here, smooth
-from gpustack.imports.gpu_words import NAMED
+from gpustack.imports.gpu_words import ABROAD, NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -40,7 +40,7 @@ OF_TOOLKIT = re.compile(r"(?: is| was|,)? (?:the |an? |my |our )?(?:only |instal
 CHANGED = re.compile(r" (?:was|were|is|has been|got) (?:up|down)(?:dated|graded)\b", re.IGNORECASE)
 OF_IMAGE = re.compile(r"-cuda\d")  # as in the tag of an image: 1.9.1-cuda11.1
 LINK = (
-    r"(?: (?:of|on|in) (?:the|this|my|our) (?:PC|host|node|machine|system|server|laptop|computer|box)\b)?"
+    rf"{ABROAD}(?: (?:of|on|in) (?:the|this|my|our) (?:PC|host|node|machine|system|server|laptop|computer|box)\b)?"
     r"(?: (?:was|were|is|has been|got) (?:updated|upgraded|downgraded)(?: from [\d.]+)? to| that (?:is|was) installed"
     r"| \((?:NuGet )?package(?= \d)| (?:is|are|was)(?= version| release)| (?:is|are) (?:now )?at)?"
     r"(?: versions?| ver\b\.?| release)?(?: (?:is|are))?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]{0,24}"

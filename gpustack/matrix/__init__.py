@@ -16,6 +16,7 @@ from gpustack.matrix.subjects import toolkits as cuda_toolkits
 from gpustack.model.reading import made
 from gpustack.model.report import Tool
 from gpustack.model.rows import Architecture, ArchSpan, Flavour, Memory, PciRange
+from gpustack.model.versions import CodeArch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,6 +131,13 @@ class Matrix:
     def arch(self, capability: ComputeCapability) -> Architecture | None:
         """Return the architecture of a compute capability, or None if the matrix does not know it."""
         return self.architectures.get(capability)
+
+    def first_code(self, gpu: ComputeCapability) -> CudaVersion | None:
+        """Return the first CUDA whose compiler makes code that runs on a GPU: for it, or for older ones of its kind."""
+        own = self.arch(gpu)
+        alike = (one for one in self.architectures.values() if own and one.embedded is own.embedded)
+        runs = (one.first_toolkit for one in alike if CodeArch("sm", one.capability).runs_on(gpu))
+        return min(filter(None, runs), default=None)
 
     def native(self, cuda: CudaVersion) -> cuda_toolkits.Toolkit | None:
         """Return the toolkit of this minor version with the oldest driver, or None if no row states it."""

@@ -175,7 +175,6 @@ def test_a_gpu_that_is_seen_at_work_is_healthy(text: str) -> None:
         "* Device #1: pthread-Intel(R) Core(TM) i7\nSpeed.#1.........: 9189 H/s @ Accel:64 Loops:256 Thr:1 Vec:4",
         "GPU utilisation is low in training: 85 W of 350 W, HW Slowdown active, one epoch takes 3 hours.",
         "available_gpu_mem=17.22 GB\nnvidia-smi lists seven GPUs since this morning, eight are in the box.",
-        "epoch 1/50, loss: nan on my A100, training in half precision. What is the reason?",
         "OpenMM on two Titan XP: the coordinates are nan after 2 ns. memtestG80: 45528 errors so far",
         "platform CUDA, devices 0, 1, 2: the coordinates are nan. With one of the RTX 3080 alone it runs.",
         "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 2\nP2P_DISABLE=1 it is right.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.events import grounds
+from gpustack.diagnose.machine.events import grounds, heard
 from gpustack.diagnose.machine.inventory import Build, builds
 from gpustack.diagnose.machine.lacking import LD_LIBRARY_PATH, blamed, newer_cudnn, off_path, path_grounds
 from gpustack.diagnose.machine.values import because, because_of, copies, items, table, text, texts, told, version
@@ -209,7 +209,7 @@ def _said(copy: Instance, library: Library, facts: Facts) -> Clash | None:
     wheel = next((name for name in held if name.startswith(library.wheel)), None)
     own = text(held, wheel) if wheel else None
     beside = bool(own and numbers(own) >= numbers(built) and blamed(facts))
-    foreign = by == "pytorch" or beside
+    foreign = by == "pytorch" or beside or heard(facts, "path-off-helps-said")
     return Clash(
         library=library,
         who=who,

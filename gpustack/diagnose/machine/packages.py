@@ -175,8 +175,8 @@ def _release(facts: Facts, matrix: Matrix, major: int) -> str | None:
 
 def _asker(message: Message, facts: Facts) -> str | None:
     """Return the framework that looked for a library: TensorFlow, ONNX Runtime, or None for any other program."""
-    line = message.line.lower()
-    if message.kind == BY_TENSORFLOW or heard(facts, BY_TENSORFLOW, "tf-native-runtime", "tf-skips-gpu"):
+    line, imported = message.line.lower(), any("tensorflow" in one.line for one in said(facts, "extension-import"))
+    if imported or message.kind == BY_TENSORFLOW or heard(facts, BY_TENSORFLOW, "tf-native-runtime", "tf-skips-gpu"):
         return TENSORFLOW if facts.find(TENSORFLOW) or not facts.find("jax") else None  # JAX prints it as well
     if "onnxruntime" in line or heard(facts, "ort-provider-failed", "ort-provider-create-failed", "ort-requires"):
         return ONNXRUNTIME

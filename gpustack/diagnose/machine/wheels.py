@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.fixes import TORCH_INDEX, install_torch
 from gpustack.diagnose.machine.extensions import Extension, distribution_of, of_file, of_name, unfitting
-from gpustack.diagnose.machine.frameworks import torch_version
+from gpustack.diagnose.machine.frameworks import installed, torch, torch_version
 from gpustack.diagnose.machine.inventory import Build, builds
-from gpustack.diagnose.machine.values import because_of, copies, flag, items, status, table, text
+from gpustack.diagnose.machine.toolchain import used
+from gpustack.diagnose.machine.values import because_of, copies, flag, items, status, table, text, version
 from gpustack.matrix.subjects import torch as wheels
-from gpustack.matrix.subjects.ranges import numbers
+from gpustack.matrix.subjects.ranges import is_version, minor, numbers
 from gpustack.model import record
 from gpustack.model.command import (
     ADDRESS,
@@ -35,6 +37,15 @@ if TYPE_CHECKING:
 
 
 MOST_NAMED = 3
+# In the name of a wheel: flash_attn-2.7.4+cu12torch2.5cxx11abiFALSE.
+FOR_TORCH = re.compile(r"torch(?P<torch>[12]\.\d{1,2})(?!\d)|\+pt(?P<major>[12])(?P<minor>\d{1,2})(?!\d)")
+# The C++ ABI that a wheel is for. PyTorch's own wheels have the old one before 2.6, which came with either, and the new
+# one since (release notes of 2.6 and 2.7).
+ABI, EITHER = re.compile(r"cxx11abi(TRUE|FALSE)"), (2, 6)
+CUDA_OF = re.compile(r"\+(?:pt\d{2,3})?cu(1\d)\d{0,2}(?:torch|$)")
+OF_TORCH = frozenset({"torch", "torchvision", "torchaudio", "torchtext", "torchdata"})  # released together
+FOR_CUDA = re.compile(r"cupy-cuda(?P<major>\d\d)x")
+TAG = re.compile(r"\+(?:cpu|cu\d+|rocm\d|xpu)")
 
 
 @record
@@ -244,3 +255,22 @@ def _there(cuda: str, environment: str | None, facts: Facts) -> bool:
         text(one.facts, "soname") or "" for one in copies(facts, RUNTIME) if one.environment in {None, environment}
     ]
     return any(name.startswith(f"libcudart.so.{cuda}") for name in names)
+
+
+def unlike(name: str, held: str, facts: Facts) -> Iterator[str]:
+    """Yield the causes of what a wheel was made for, by its name and version, and what is not here."""
+    here, toolkit, mine = version(facts, "pytorch"), used(facts), torch(facts)
+    cuda = mine.cuda if mine else None
+    tag, own = (TAG.search(one) for one in (held, installed(facts, "torch") or ""))
+    if name in OF_TORCH and tag and tag[0] != (own[0] if own else f"+cu{cuda.major}{cuda.minor}" if cuda else tag[0]):
+        yield "torch-torchvision-mismatch"
+    wanted, cupy, made = FOR_TORCH.search(held), FOR_CUDA.fullmatch(name), CUDA_OF.search(held)
+    torch_ = wanted and (wanted["torch"] or f"{wanted['major']}.{wanted['minor']}")
+    abi, series = ABI.search(held), numbers(here)[:2]
+    other = torch_ and here and is_version(here) and minor(here) != torch_
+    if other or (abi and series and series != EITHER and (abi[1] == "TRUE") is (series < EITHER)):
+        yield "extension-abi-mismatch"
+    if made and cuda and cuda.major != int(made[1]) and name not in OF_TORCH:
+        yield "cuda-major-mismatch-wheel"
+    if cupy and toolkit and toolkit.cuda.major != int(cupy["major"]):
+        yield "cuda-major-mixed"

@@ -153,12 +153,13 @@ def _too_old(build: Build, gpu: ComputeCapability, matrix: Matrix) -> Fit | None
     if arch is None or cuda is None:
         return None
     alike = [one for one in matrix.torch_builds if one.cuda == cuda]
-    newer = arch.first_toolkit is not None and cuda < arch.first_toolkit
+    first = matrix.first_code(gpu)
+    newer = first is not None and cuda < first
     without_ptx = bool(alike) and not any(code.kind == "compute" for one in alike for code in one.archs)
     if not (newer and without_ptx) and not (arch.last_toolkit and cuda > arch.last_toolkit):
         return None
     ends = (
-        f"from {arch.first_toolkit}" if arch.first_toolkit else "",
+        f"from {first}" if first else "",
         f"to {arch.last_toolkit}" if arch.last_toolkit else "",
     )
     needs = f"a build with CUDA {' '.join(end for end in ends if end)} for {gpu.sm}"

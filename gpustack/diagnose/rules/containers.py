@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "container-no-gpus-flag",
     Layer.CONTAINER,
     "nvidia-container-toolkit",
-    explained_by=("container-toolkit-missing", "docker-snap"),
+    explained_by=("container-toolkit-missing", "docker-snap", "container-capabilities-missing"),
 )
 def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The machine has a GPU and its driver, but this container was started without them.
@@ -139,7 +139,7 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
     by --device.
     """
     reloaded = heard(facts, BLAMED) and heard(facts, *WITH) and not heard(facts, *TOOLKIT)
-    reloaded = reloaded or (heard(facts, "node-not-permitted") and heard(facts, "restart-helps-said"))
+    reloaded = reloaded or (heard(facts, "node-not-permitted") and heard(facts, "restart-helps-said", RELOAD))
     off = flag(told(facts, "nvidia-container-toolkit"), "no_cgroups") and heard(facts, UNKNOWN, "nvml-blocked")
     in_text = off or heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)) or reloaded
     lost = [path for path, by_mode in refused(facts) if not by_mode]

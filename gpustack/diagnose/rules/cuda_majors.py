@@ -270,8 +270,7 @@ SKIPS, LISTS, IGNORES = "tf-skips-gpu", "tf-gpu-listed", "tf-ignore-cudart"
 UNUSED = ("tf-cpu-listed", "tf-gpu-empty", "gpu-unused-said")
 BLIND = "tf-no-cuda-drivers"  # said where libcudart cannot be opened, whatever it says of drivers
 ELSE = ("no-device", "init-error", "insufficient-driver", "libcuda-not-found", "libcuda-nowhere", "tf-cpu-build")
-FIRST_EXTRA = (2, 14)
-ONE_NAME_A_MAJOR = 11
+FIRST_EXTRA, ONE_NAME_A_MAJOR = (2, 14), 11
 
 
 @rule(

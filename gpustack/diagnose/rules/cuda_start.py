@@ -78,9 +78,12 @@ def _out(facts: Facts) -> tuple[bool, bool]:
     return out, any(flag(node, "exists") is False for node in nodes)
 
 
+OPENED = re.compile(r"open\(|Errno|--device|\bmknod\b")  # one node, not a list of them
+
+
 def _listed_without(facts: Facts) -> bool:
     """Return whether a text lists the modules in memory or the nodes, and nvidia-uvm is not among them."""
-    nodes = said(facts, "nodes-listed")
+    nodes = [one for one in said(facts, "nodes-listed") if not OPENED.search(one.line + one.values.get("rest", ""))]
     if nodes and not any("uvm" in one.line or "uvm" in one.values.get("rest", "") for one in nodes):
         return True
     listed = from_text(facts) and flag(told(facts, "nvidia.ko"), "loaded") and facts.find("nvidia-drm.ko") is not None
@@ -100,16 +103,9 @@ OLD = ("insufficient-driver", "torch-driver-too-old", "runtime-above-driver", "i
     Layer.KERNEL_MODULE,
     "nvidia-uvm.ko",
     explained_by=(
-        "gpu-fell-off-bus",
-        "gsp-timeout",
-        "gpu-ecc-error",
-        "gpu-recovery-needed",
-        "uvm-hmm-bug",
-        "driver-library-mismatch",
-        *MODULE_STAYS_OUT,
-        "container-cgroup-lost-devices",
-        "device-nodes-not-accessible",
-        "nvidia-uvm-missing",
+        *("gpu-fell-off-bus", "gsp-timeout", "gpu-ecc-error", "gpu-recovery-needed", "uvm-hmm-bug"),
+        *("driver-library-mismatch", *MODULE_STAYS_OUT, "container-cgroup-lost-devices"),
+        *("device-nodes-not-accessible", "nvidia-uvm-missing"),
     ),
 )
 def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -373,13 +369,18 @@ def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     found, driver = winner(facts), driver_release(facts)
     foretold = asked(facts) is None and found and driver and found.pairs(driver) is False
-    if heard(facts, "cuda-803") or of_compat(facts, matrix) or (found and (asked(facts) == MISMATCH or foretold)):
+    meant = of_compat(facts, matrix) and not _on_consumer(facts)  # there another error comes first
+    if heard(facts, "cuda-803") or meant or (found and (asked(facts) == MISMATCH or foretold)):
         yield _finding(compat_libs_803, MISMATCH, facts, matrix)
 
 
 # Product lines for consumers. Forward compatibility is for data-centre GPUs and chosen workstation cards alone.
 # Source: NVIDIA CUDA Compatibility guide, "Forward Compatibility" (read 2026-11-21).
 CONSUMER = re.compile(r"\bGeForce\b|\bTITAN\b")
+
+
+def _on_consumer(facts: Facts) -> bool:
+    return bool(gpus(facts)) and all(CONSUMER.search(gpu.name) for gpu in gpus(facts))
 
 
 @rule("forward-compat-804", Layer.DRIVER, "libcuda", explained_by=("driver-library-mismatch",))
@@ -392,7 +393,7 @@ def forward_compat_804(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     found, driver = winner(facts), driver_release(facts)
     newer = found and driver and found.release and found.release.branch > driver.branch
-    consumer = bool(gpus(facts)) and all(CONSUMER.search(gpu.name) for gpu in gpus(facts))
-    foretold = asked(facts) is None and newer and consumer
+    foretold = asked(facts) is None and newer and _on_consumer(facts)
+    foretold = foretold or (heard(facts, "compat-versions") and _on_consumer(facts) and starts(facts) is not True)
     if heard(facts, "cuda-804") or asked(facts) == NOT_ON_THIS_GPU or foretold:
         yield _finding(forward_compat_804, NOT_ON_THIS_GPU, facts, matrix)

@@ -265,7 +265,8 @@ def _fabric_refused(facts: Facts) -> bool:
     """Return whether CUDA waits for the fabric, or the manager does not run where the GPUs need it and CUDA fails."""
     manager, named = told(facts, MANAGER), gpus(facts)
     runs = from_text(facts) and flag(manager, "running")  # what else keeps a GPU waiting, a text seldom says
-    if number(told(facts, "libcuda"), "cu_init") == NOT_READY or (flag(manager, "joined") is False and not runs):
+    waits = flag(manager, "joined") is False and not runs
+    if number(told(facts, "libcuda"), "cu_init") == NOT_READY or (waits and not _stated_alone(facts)):
         return True
     if flag(manager, "running") is not False or heard(facts, "fabric-nothing-to-do"):
         return bool(_waiting(facts)) and starts(facts) is False
@@ -273,6 +274,12 @@ def _fabric_refused(facts: Facts) -> bool:
     spoken = any(SWITCHED.search(one) for one in (*(gpu.name for gpu in named), *(one.line for one in facts.messages)))
     fails = starts(facts) is False or heard(facts, *NO_GPU)
     return from_text(facts) and (many or spoken or not named) and (many or fails)
+
+
+def _stated_alone(facts: Facts) -> bool:
+    """Return whether a text has the state of a fabric alone: nothing of the manager, and no program that fails."""
+    spoken = any("fabric" in one and "manager" in one for one in facts.words)
+    return from_text(facts) and not spoken and not heard(facts, *NO_GPU, *FABRIC_SAID[::3])
 
 
 def _install(facts: Facts) -> Fix:

@@ -365,7 +365,7 @@ def closed_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Find
             confidence=Confidence.CERTAIN if refused else Confidence.LIKELY,
         )
         return
-    if text(module, "flavour") != "proprietary" or not counted:
+    if not (closed if from_text(facts) else text(module, "flavour") == "proprietary") or not counted:
         return
     for copy in ours(facts):
         arch = arch_on_bus(copy, matrix)

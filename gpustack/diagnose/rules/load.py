@@ -153,6 +153,7 @@ DENIED = re.compile(
     r"|\b(?:if|whenever|should)\b[^.;\n]{0,40}(?:exceed|overheat|throttl|reach|hot\b)",
     re.IGNORECASE,
 )
+LIMIT = 100  # °C: above what any part of a GPU has in operation
 COOL = 54  # °C: no memory of a GPU is at its limit then
 ADVICE = "Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan profile."
 
@@ -170,9 +171,10 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     cool = 0 < max(told, default=0) <= COOL  # then what the driver calls a thermal slowdown is about something else
     hot = [one for one in said(facts, "overheat") if not DENIED.search(one.line)]
     hot = [one for one in hot if not (cool and "slowdown" in one.line.lower())]
-    degrees = (*said(facts, "gpu-hot"), *(said(facts, "temperature-told") if heard(facts, OFF) else ()))
     lost = heard(facts, *GONE) or any(event.spoken for event in faults(facts, 79))
-    gone = lost or heard(facts, OFF)
+    gone, least = lost or heard(facts, OFF), 0 if heard(facts, OFF) else LIMIT
+    told_of = [one for one in said(facts, "temperature-told") if gone and whole(one.values.get("celsius")) >= least]
+    degrees = (*said(facts, "gpu-hot"), *told_of)
     if not hot and not (degrees and gone):
         return
     most = max((whole(one.values.get("celsius")) for one in degrees), default=0)

@@ -219,7 +219,13 @@ INSTALL = {"apt": sh("sudo apt-get install -y build-essential"), "dnf": sh("sudo
 HEADERS = {"apt": sh("sudo apt-get install -y python3-dev"), "dnf": sh("sudo dnf install -y python3-devel")}
 
 
-@rule("host-compiler-missing", Layer.COMPILER, "gcc", from_messages=True)
+@rule(
+    "host-compiler-missing",
+    Layer.COMPILER,
+    "gcc",
+    from_messages=True,
+    explained_by=("oneapi-env-not-sourced",),
+)
 def host_compiler_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is no C or C++ compiler, and one is needed to build or at run time.
 
@@ -286,7 +292,8 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
     given = {one.strip() for one in (value(facts, CAPABILITIES, "capabilities") or "").split(",")} - {""}
     video = heard(facts, NO_VIDEO) and (bool(given) or bool(facts.host.container) or heard(facts, *INSIDE))
     compute = bool(given) and "compute" not in given and heard(facts, *NO_CUDA)
-    utility = heard(facts, NO_SMI) and any(BY_RUNTIME.search(one.line) for one in said(facts, "docker-run"))
+    runtime = any(BY_RUNTIME.search(one.line) for one in said(facts, "docker-run"))
+    utility = heard(facts, NO_SMI) and ((bool(given) and "utility" not in given) or runtime)
     if "all" in given or not (compute or utility or (video and "video" not in given)):
         return
     missing = "compute" if compute else "video" if video else "utility"

@@ -19,9 +19,10 @@ from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from gpustack.matrix import Matrix
+    from gpustack.model.facts import JsonValue
 
 SEVERAL = 2
 MIG_NONE = "mig-no-instance"
@@ -54,6 +55,12 @@ def _undivided_in_text(facts: Facts) -> bool:
     return _mig_on(facts) and not heard(facts, *MADE) and not _mig_instances(facts) and heard(facts, *NO_GPU_OF_MIG)
 
 
+def _empty(held: Mapping[str, JsonValue]) -> bool:
+    """Return whether MIG is on for a GPU, and all of its instances are known: none."""
+    none = at(held, "mig", "instances") is not None and not items(held, "mig", "instances")
+    return bool(flag(held, "mig", "enabled") and none and not number(held, "mig", "instances"))
+
+
 def _too_many_instances(facts: Facts) -> bool:
     """Return whether a program was given several instances and failed at all but the first."""
     several = _mig_instances(facts) >= SEVERAL or (_mig_on(facts) and len(gpus(facts)) >= SEVERAL)
@@ -79,10 +86,8 @@ def mig_enabled_no_instance(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             Confidence.CERTAIN if heard(facts, MIG_NONE) else Confidence.LIKELY,
         )
         return
-    for gpu in () if from_text(facts) else gpus(facts):
-        held = gpu.copy.facts
-        none = at(held, "mig", "instances") is not None and not items(held, "mig", "instances")
-        if flag(held, "mig", "enabled") and none and not number(held, "mig", "instances"):
+    for gpu in () if heard(facts, *MADE) else gpus(facts):
+        if _empty(gpu.copy.facts):
             yield _undivided(
                 gpu.mark,
                 f"MIG is on for {gpu.name} at {gpu.mark}, but no MIG instances exist",

@@ -29,7 +29,7 @@ DIGITS, STEP = 36, 3  # numbers have two base-36 digits; a weight has one for th
 # up to 2 for a cause, and 0.55 against it. The digit of 0 is 12.
 SCALE, SQUARES, ZERO = 100, 264, 12
 LIBRARIES = (
-    *("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia", "dcgm_"),
+    *("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia", "dcgm"),
     *("flash_attn", "exllama", "amdvlk", "ggml_metal", "cuarray", "flashinfer", "nvenc", "nvdec", "cuvid"),
 )
 WITHIN = ("cuda", "nvidia", "rocm", "opencl", "vulkan")  # pycuda, getcudaenableddevicecount
@@ -44,7 +44,7 @@ OWN = frozenset(
         *("dcgm", "radv", "dxvk", "mesa", "opengl", "lora", "ollama", "comfyui", "hashcat", "ethminer", "diffusion"),
         *("egpu", "riser", "risers", "container toolkit", "nv", "transcoding", "plex", "jellyfin", "vaapi", "xpu"),
         *("dlss", "fsr", "dx11", "dx12", "d3d11", "d3d12", "directx", "shaders", "dxgi", "glxgears", "vainfo"),
-        *("wayland", "va-api"),
+        *("wayland", "va-api", "jtop", "tegrastats", "trtexec", "deepstream", "megatron", "unsloth", "busbw", "algbw"),
         *("invokeai", "comfy", "gfpgan", "esrgan", "oobabooga", "xformers", "bitsandbytes", "mps"),
     }
 )
