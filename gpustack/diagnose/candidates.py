@@ -13,12 +13,19 @@ from gpustack.diagnose import fixes, rule
 from gpustack.diagnose.evidence import GPUS, possible
 from gpustack.diagnose.fitting import misfits
 from gpustack.diagnose.machine.events import MESSAGE, because_said, fails, heard, named
-from gpustack.diagnose.machine.values import copies, number, told
+from gpustack.diagnose.machine.frameworks import torch
+from gpustack.diagnose.machine.inventory import capabilities
+from gpustack.diagnose.machine.naming import architecture, branch_of, newer_than_driver, release
+from gpustack.diagnose.machine.values import copies, number, text, told, version
+from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.diagnose.requirements.records import decisions
+from gpustack.diagnose.requirements.versions import IN_WORDS
 from gpustack.matrix.subjects.candidates import HEALTHY, NO_CAUSES, OF_STEM, WORKS, Ranked, index
+from gpustack.matrix.subjects.drivers import series_of
 from gpustack.matrix.subjects.messages import patterns
-from gpustack.model.facts import AT_WORK, ILL, IS_OVER, Status, Strength
-from gpustack.model.report import Because, Candidate, Confidence, Decide, Health, Severity, Similar
+from gpustack.matrix.subjects.ranges import minor
+from gpustack.model.facts import AT_WORK, ILL, IS_OVER, Status, Strength, once
+from gpustack.model.report import Because, Candidate, Confidence, Decide, Health, Kept, Severity, Similar
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -95,6 +102,35 @@ def settled(status: Health, facts: Facts, matrix: Matrix) -> Health:
     return Health.HEALTHY if listed or text.works else status
 
 
+@once
+def refuted(facts: Facts, matrix: Matrix) -> frozenset[str]:
+    """Return the causes that what is known of a machine excludes by the matrix, however much words speak for them."""
+    arch, branch, mine = architecture(facts, matrix), branch_of(release(facts)), torch(facts)
+    seen = facts.find("gpu")
+    if seen is None or seen.source.endswith(IN_WORDS):
+        arch = None  # people speak of other GPUs as well
+    span, here = matrix.span(arch) if arch else None, capabilities(facts) if arch else ()
+    served = span and branch and not newer_than_driver(facts, matrix)
+    served = served and span and branch and not (span.last and series_of(matrix, branch) > span.last)
+    coded = mine and mine.archs and here and all(any(one.runs_on(cc) for one in mine.archs) for cc in here)
+    driven = mine and mine.cuda and driver_fit(mine.cuda, facts, matrix).kept is Kept.OK
+    manager, plugins = version(facts, "nvidia-fabricmanager"), told(facts, "jax").get("plugins")
+    jaxlib = text(told(facts, "jax"), "jaxlib") or version(facts, "jax") or ""
+    fit = isinstance(plugins, Mapping) and jaxlib and all(minor(str(one)) == minor(jaxlib) for one in plugins.values())
+    return frozenset(
+        cause
+        for holds, causes in (
+            (served, ("driver-too-old-for-gpu", "legacy-gpu-needs-older-branch")),
+            (coded, ("arch-not-in-build",)),
+            (driven, ("driver-too-old-for-cuda-build",)),
+            (manager and manager == str(release(facts)), ("fabric-manager-version-mismatch",)),
+            (fit, ("jax-plugin-mismatch",)),
+        )
+        for cause in causes
+        if holds
+    )
+
+
 class _Text:
     """What a text without a known fault tells of a GPU at work, and of doubt."""
 
@@ -107,7 +143,9 @@ class _Text:
         self.led = bool(heard(facts, *(one.kind for one in patterns(matrix) if one.likely)))
         self.complains = bool(heard(facts, *WRONG) or self.led or (self.spoken > 1 and self.ails))
         held = index(matrix)
-        self.weights = held.shares(features(facts))
+        out = refuted(facts, matrix) - {one.finding for one in patterns(matrix) if heard(facts, one.kind)}
+        shares = {cause: one for cause, one in held.shares(features(facts)).items() if cause not in out}
+        self.weights = {cause: one / (sum(shares.values()) or 1.0) for cause, one in shares.items()}
         self.named = any(map(held.names_it, facts.words)) or any(one.id in GPUS for one in facts.components)
         self.apart = bool(misfits(facts, matrix))
 
@@ -188,7 +226,8 @@ def likely(
     factors |= dict.fromkeys(apart, JOINED)
     weights = {cause: one.weight * factors.get(cause, 1) for cause, one in ranked.items()}
     whole = sum(weights.values())
-    others = sorted(ranked.keys() - {*known, *NO_CAUSES}, key=lambda one: (-weights[one], one))
+    out = refuted(facts, matrix) - {*led, *too, *apart}
+    others = sorted(ranked.keys() - {*known, *NO_CAUSES, *out}, key=lambda one: (-weights[one], one))
     least = LEAST * sum(weights[one] for one in others)
     first = [*islice((one for one in others if possible(one, facts)), MOST)]
     for cause in (*first[:ALWAYS], *(one for one in first[ALWAYS:] if weights[one] >= least)):

@@ -22,7 +22,7 @@ NOT_HERE = re.compile(
 )
 # The same in other languages; and what follows what is wanted.
 NOT_HERE_ABROAD = re.compile(
-    r"(?:需要|要求|至少|之前[是用]?|以前[是用]?|原来[是用]?|нуж[её]?н[аоы]?|требует\w{0,3}|раньше|braucht|ben[öo]tigt|mindestens|vorher"
+    r"(?:需要|要求|至少|之前[是用]?|以前[是用]?|原来[是用]?|нуж[её]?н[аоы]?|требует\w{0,3}|раньше|usava|usaba|utilisais|benutzte|использовал|braucht|ben[öo]tigt|mindestens|vorher"
     r"|necesita|requiere|precisa|requer|antes|requiert|n[ée]cessite|avant|richiede|prima)"
     r"(?: (?:el|la|le|il|o|den|die|einen?|de|un))?[ :\uff1a]{0,4}$",
     re.IGNORECASE,

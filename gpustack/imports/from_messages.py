@@ -191,7 +191,7 @@ def _served(into: Gathered, matrix: Matrix) -> None:
     for server in ("vllm", "sglang"):
         version = into.version(server)
         known = into.fact("packages", "distributions")
-        if not version or into.knows("pytorch") or (isinstance(known, dict) and "torch" in known):
+        if not version or "rocm" in version or into.knows("pytorch") or (isinstance(known, dict) and "torch" in known):
             continue
         row = vllm_of(matrix, version) if server == "vllm" else release_of(matrix, server, version)
         pin = PINNED.match(str(row.torch)) if row else None

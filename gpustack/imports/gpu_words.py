@@ -24,7 +24,9 @@ _VERSION = "(?:versi[óo]n|vers[ãa]o|версия|версии)"
 ABROAD = (
     r"(?:[은는이가을를도만]|랑|[はがをの])?"
     r"(?: ?(?:从 ?[\d.]{1,12} ?|用 ?[.\w]{1,6} ?)?(?:装的是?|(?:[升降]级?|更新|[换退]|回退)?[是为到成])"
-    rf"| (?:ist|war|est[áa]?|es|é|è|auf|en|na|до|a la|para a?|en la)(?: {_VERSION})?| {_VERSION})?"
+    r"| (?:ist|war|est[áa]?|es|é|è|auf|en|na|до|a la|para a?|en la|blieb(?: auf)?|стоит|приехал"
+    r"|остал[\u0430-\u044f]{1,3})"
+    rf"(?: {_VERSION})?| {_VERSION})?"
 )
 # Words as a pattern, and the component; the first match decides.
 NAMED = (
@@ -33,7 +35,7 @@ NAMED = (
         "nvidia-driver",
     ),
     (r"ドライバー?|드라이버|(?:geforce )?(?:game ready|studio)|geforce(?= \d{3}\.\d{2}\b)", "nvidia-driver"),
-    (r"(?:nvidia-?)?treiber(?:version)?|(?:controlador(?:es)?|pilotes?|драйвер)(?: nvidia)?", "nvidia-driver"),
+    (r"(?:nvidia-?)?treiber(?:version)?|(?:controlador(?:es)?|pilotes?|[Дд]райвер)(?: nvidia)?", "nvidia-driver"),
     (r"nvidia-\d{3}(?:-\w+)?(?=[ :=(]{1,2}\d{3}\.\d)|nvidia-(?:legacy-)?\d{3}xx(?:-\w+)*", "nvidia-driver"),
     (_LIBRARIES, "libraries"),
     (_MODULE, "nvidia.ko"),
@@ -57,6 +59,7 @@ NAMED = (
     (r"tensorflow-rocm", "tensorflow-rocm"),
     (r"tensorflow-gpu", "tensorflow-gpu"),
     (r"tensorflow-cpu", "tensorflow-cpu"),
+    (r"tensorflow-intel", "tensorflow"),
     (r"tensor ?flow(?:\[and-cuda\])?|\btf", "tensorflow"),
     (r"jax", "jax"),
     (r"jaxlib", "jaxlib"),
@@ -101,13 +104,15 @@ SYSTEM = re.compile(
     r"|Unraid|(?<!X )Windows|windows(?= ?(?:7|8|10|11)\b)|ubuntu(?= ?\d\d\.\d\d|\d\d04\b)"
     r"|(?:centos|debian|fedora|rocky|alma(?:linux)?|rhel)(?= ?\d)|[Ww]in ?(?=(?:7|8|10|11)\b)|macOS)(?:\b|(?=\d))"
     r"(?: GNU/Linux| Linux| Server| Desktop| Workstation)?(?: release| version)?[: ]*"
-    r"(?P<version>\d+(?:\.\d+)*)?"
+    r"(?P<version>\d+(?:\.\d+)*)?",
+    re.ASCII,  # a word of another script may follow
 )
 WSL = re.compile(
     r"(?<![\w./-])(?:(?:NixOS-)?(?:WSL|Wsl|wsl)[ -]?[12]?"
-    r"|(?i:ubuntu(?: [\d.]+)?|bash) on (?i:windows|win) ?1[01])\b(?!/|\.exe)"
+    r"|(?i:ubuntu(?: [\d.]+)?|bash) on (?i:windows|win) ?1[01])\b(?!/|\.exe)",
+    re.ASCII,
 )
-JETSON = re.compile(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", re.IGNORECASE)
+JETSON = re.compile(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", re.IGNORECASE | re.ASCII)
 COMPILER = re.compile(r"#\d+ |\b(?:cc|gcc|g\+\+|GCC|clang|ldd|GLIBC)\b")
 # What is done in a system is done here, unless it is said to work there.
 INSIDE = re.compile(

@@ -239,17 +239,14 @@ def _tensorflow_rocm(said: str, version: str, _after: str, into: Gathered) -> No
     into.tell("tensorflow", said, version=version, accelerator="rocm")
 
 
-def _glibc(said: str, version: str, _after: str, into: Gathered) -> None:
-    into.tell("python", said, glibc=version)
-
-
 def _python(said: str, version: str, _after: str, into: Gathered) -> None:
     if not into.version("python") and re.match(r"[23]\.\d", version):
         into.tell("python", said, version=version)
 
 
-def _kernel(said: str, version: str, _after: str, into: Gathered) -> None:
-    if not into.version("linux-kernel") and re.match(r"[2-9]\.\d", version):
+def _kernel(said: str, version: str, after: str, into: Gathered) -> None:
+    lasts = re.match(r" ?(?:[mun\u00b5]?s|x|%|[GM]?FLOP)", after)  # a kernel of a program, and how long it took
+    if not into.version("linux-kernel") and re.match(r"[2-9]\.\d", version) and not lasts:
         gathered.kernel(said, version, into)
 
 
@@ -282,7 +279,7 @@ MAKERS: dict[str, Callable[[str, str, str, Gathered], None]] = {
     "torch-cuda": _torch_cuda,
     "tensorflow-rocm": _tensorflow_rocm,
     "tensorflow-gpu": lambda said, version, _after, into: into.tell("tensorflow", said, version=version),
-    "glibc": _glibc,
+    "glibc": lambda said, version, _after, into: into.tell("python", said, glibc=version),
     "python": _python,
     "linux-kernel": _kernel,
     "onnxruntime": _onnxruntime,

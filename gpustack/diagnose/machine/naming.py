@@ -129,7 +129,9 @@ KERNELS = (
     *(("dkms-install", ("kernel",)), ("installer-kernel", ("kernel", "kernel2")), ("kernel-source-path", ("kernel",))),
 )
 BUILDING = ("dkms-log", "dkms-install", "dkms-headers", "dkms-failed")
+CHIP = re.compile(r"\b[AGT][A-Z]\d{3}(?=[A-Z]{0,3}\b)")  # GB203, AD104M, TU116
 CHIPS = {"GT": "Tesla", "GF": "Fermi", "GK": "Kepler", "GM": "Maxwell", "GP": "Pascal", "GV": "Volta"}
+CHIPS |= {"TU": "Turing", "GA": "Ampere", "AD": "Ada Lovelace", "GH": "Hopper", "GB": "Blackwell"}
 LOCKED = frozenset({"integrity", "confidentiality"})  # kernel lockdown: unsigned modules are refused
 OURS = re.compile(r"nvidia|amdgpu|(?:intel-)?i915|xe\b", re.IGNORECASE)
 
@@ -181,8 +183,11 @@ def architecture(facts: Facts, matrix: Matrix) -> str | None:
         known = matrix.arch(capability) if capability else None
         if known:
             return known.name
-    found = next((arch for copy in on_bus(facts, "nvidia") if (arch := arch_on_bus(copy, matrix))), None)
-    return found or CHIPS.get((value(facts, "chip-named", "chip") or "")[:2]) or value(facts, "chip-named", "arch")
+    there = on_bus(facts, "nvidia")
+    found = next((arch for copy in there if (arch := arch_on_bus(copy, matrix))), None)
+    chips = [CHIP.search(text(copy.facts, "name") or "") for copy in there]
+    chip = next((one[0] for one in chips if one), value(facts, "chip-named", "chip") or "")
+    return found or CHIPS.get(chip[:2]) or value(facts, "chip-named", "arch")
 
 
 def newer_than_driver(facts: Facts, matrix: Matrix) -> bool:

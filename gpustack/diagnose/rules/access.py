@@ -137,7 +137,8 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     strange = _strange(facts)
     there = not any(ABSENT in one.line for one in said(facts, "kfd-not-opened"))  # permissions matter only then
     fails = heard(facts, *FAILS) or (amd.alone(facts) and heard(facts, "no-device"))  # of HIP, which calls itself CUDA
-    only_root = (there and heard(facts, *GROUP) and fails) or (
+    closed = any("rw-rw-rw-" not in one.line for one in said(facts, *GROUP)) and not _in_group(facts)
+    only_root = (there and closed and fails) or (
         heard(facts, "works-as-root") and (heard(facts, "kfd-not-opened") or _in_neither(facts))
     )
     only_root = only_root or (heard(facts, "works-as-root") and heard(facts, *EMPTY))
@@ -220,6 +221,10 @@ def _shut_out(facts: Facts) -> bool:
             if "others" in one.values
         )
     )
+
+
+def _in_group(facts: Facts) -> bool:
+    return "render" in texts(told(facts, "user"), "groups")
 
 
 def _in_neither(facts: Facts) -> bool:

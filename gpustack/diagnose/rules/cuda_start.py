@@ -78,7 +78,7 @@ def _out(facts: Facts) -> tuple[bool, bool]:
     return out, any(flag(node, "exists") is False for node in nodes)
 
 
-OPENED = re.compile(r"open\(|Errno|--device|\bmknod\b")  # one node, not a list of them
+OPENED = re.compile(r"open\(|Errno|--device|\bmknod\b|\bls (?:-\w+ )?/dev/nvidia\d")  # one node, not a list of them
 
 
 def _listed_without(facts: Facts) -> bool:

@@ -351,7 +351,7 @@ def closed_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Find
     closed = "proprietary" in {text(module, "flavour"), text(module, "flavour_on_disk")}
     suspect = span is not None and span.closed == "impossible" and closed and heard(facts, *FAILS)
     counted = number(told(facts, "nvml"), "gpu_count") is not None
-    if (refused or (suspect and not counted)) and not works(facts):
+    if (refused or (suspect and not (counted and facts.taken))) and not works(facts):
         yield closed_module_unsupported_gpu.finding(
             title=f"The proprietary kernel module {'refuses' if refused else 'does not support'} this GPU, which needs "
             "the open one",

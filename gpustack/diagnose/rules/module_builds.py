@@ -305,6 +305,7 @@ def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Fin
 
 
 KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub", "/etc/pki/akmods/certs/public_key.der")
+OF_OTHERS = re.compile(r"\b(?:vbox\w{2,6}|vm(?:mon|net)|v4l2loopback|zfs|wl|r8\d{3}|88x2bu|bbswitch)\b")  # modules
 SECURE_BOOT_SAID = ("module-key-rejected", "module-unsigned", "module-lockdown")
 KEPT_OUT = (
     *("module-signing-declined", "module-not-permitted", "nvml-not-loaded", "module-load-failed"),
@@ -337,6 +338,7 @@ def secure_boot_key_rejected(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     module, log, kernel_ = (told(facts, one) for one in ("nvidia.ko", "kernel-log", "linux-kernel"))
     missing = nvidia_here(facts) and out(facts)
     refused = mine(facts, *SECURE_BOOT_SAID) if missing or not facts.taken else ()
+    refused = tuple(one for one in refused if not OF_OTHERS.search(one.line))
     declined, blamed = heard(facts, "module-signing-declined", "module-not-permitted"), _blamed(facts)
     suspect = secure(facts) and heard(facts, *KEPT_OUT) and not heard(facts, *BUILT_WRONG)
     kept_out = texts(module, "blacklisted") or texts(module, "competitors")

@@ -293,7 +293,8 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
     video = heard(facts, NO_VIDEO) and (bool(given) or bool(facts.host.container) or heard(facts, *INSIDE))
     compute = bool(given) and "compute" not in given and heard(facts, *NO_CUDA)
     runtime = any(BY_RUNTIME.search(one.line) for one in said(facts, "docker-run"))
-    utility = heard(facts, NO_SMI) and ((bool(given) and "utility" not in given) or runtime)
+    absent = heard(facts, NO_SMI) or (heard(facts, "smi-missing") and heard(facts, *INSIDE))
+    utility = absent and ((bool(given) and "utility" not in given) or runtime)
     if "all" in given or not (compute or utility or (video and "video" not in given)):
         return
     missing = "compute" if compute else "video" if video else "utility"

@@ -64,7 +64,9 @@ def _empty(held: Mapping[str, JsonValue]) -> bool:
 def _too_many_instances(facts: Facts) -> bool:
     """Return whether a program was given several instances and failed at all but the first."""
     several = _mig_instances(facts) >= SEVERAL or (_mig_on(facts) and len(gpus(facts)) >= SEVERAL)
-    return several and heard(facts, *BEYOND)
+    given = [one.values.get("devices", "") for one in said(facts, "visible-devices")]
+    one_given = bool(given) and all(one.startswith("MIG-") and "," not in one for one in given)
+    return several and heard(facts, *BEYOND) and not one_given
 
 
 ADVICE = "Create an instance with one of the listed profiles (PROFILE is its number), or turn MIG off."
