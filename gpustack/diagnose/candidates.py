@@ -182,7 +182,8 @@ class _Text:
         said = heard(self.facts, "works-said") or (heard(self.facts, "fine-said") and not doubted)
         if quiet and (said or (heard(self.facts, *SHOWN) and calm >= CLEAR)):
             return True
-        if self.led or len(self.words) < ENOUGH[self.named]:
+        odd = "nan" in self.words and {"gpu", "gpus"}.isdisjoint(self.words)  # whether a GPU computed it, nobody says
+        if odd or self.led or len(self.words) < ENOUGH[self.named]:
             return False
         rate = self.complains and heard(self.facts, "rate-said")
         sure = RATED if rate else SURE[heard(self.facts, *WRONG)]

@@ -6,6 +6,7 @@ What does not fit together is a likely cause, never a finding: nobody says that 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import amd, naming
@@ -16,7 +17,7 @@ from gpustack.diagnose.machine.linking import soname_library
 from gpustack.diagnose.machine.naming import architecture, branch_of, cuda_of_driver, is_open, release, whole
 from gpustack.diagnose.machine.packages import pythons_of
 from gpustack.diagnose.machine.toolchain import used
-from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, number, text, told, version
+from gpustack.diagnose.machine.values import at, because, because_of, copies, flag, items, number, text, told, version
 from gpustack.diagnose.machine.wheels import unlike
 from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.diagnose.requirements.versions import IN_WORDS
@@ -37,17 +38,17 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
     from gpustack.model.report import Because
 
-WHEEL_OF_CUDNN = re.compile(r"nvidia-cudnn-cu(\d\d)")
+WHEEL_OF_CUDNN = re.compile(r"nvidia-cudnn-cu(\d\d)|cudnn")
 INSTALLS = ("package-install-said", "package-build-said", "setup-failed")
 ORT = ("onnxruntime-gpu", "onnxruntime")
 WITHIN = ("docker-run", "container-told")
 MANYLINUX, PYTHON = re.compile(r"manylinux_(\d+)_(\d+)_"), re.compile(r"-cp(3)(\d{1,2})-cp3[^\s/]{0,60}\.whl")
 REFUSED, LATER = "insufficient-driver", "later-without-gpu-said"
 LACKS = ("missing-library", "missing-library-tf", "cannot-load-library", REFUSED)
-MEANT, AILING = ("cpu-meant-said", "nvidia-absent-said"), "ailing-said"
+MEANT, AILING, ASKED = ("cpu-meant-said", "nvidia-absent-said"), "ailing-said", "arch-asked"
 OUT = ("module-out-said", "nvml-not-loaded", "module-load-failed", "rock-not-loaded")
-# Of three GPUs or more: what most of them run at, and the share of it that one is far below.
-SEVERAL, NEAR, FAR = 3, 0.9, 0.75
+SEVERAL, NEAR, FAR = 3, 0.9, 0.75  # of so many GPUs: what most run at, and the share of it that one is far below
+ALIKE = (("power", "limit_watts"), ("ecc", "enabled"), ("vbios",), ("memory", "total_mib"), ("clocks", "max_sm_mhz"))
 BF16 = ComputeCapability(8, 0)  # the first with bfloat16
 
 
@@ -71,7 +72,12 @@ def _compiles(facts: Facts) -> bool:
 
 
 def _toolchain(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield that nvcc is of another major than torch, older than the host compiler, or without a target."""
+    """Yield that nvcc is of another major than torch, older than the compiler, or without a target, or the GPU's."""
+    named = ((one, f"sm_{one.values.get('digits', '').replace('.', '')}") for one in said(facts, ASKED))
+    asked = [(one, CodeArch.parse(name)) for one, name in named]
+    beyond = bool(asked) and all(one and one.capability > cc for _, one in asked for cc in capabilities(facts))
+    if beyond and capabilities(facts) and heard(facts, AILING):
+        yield from (("arch-not-in-build", because_said(one)) for one, _ in asked)
     toolkit, gcc, mine = used(facts), numbers(version(facts, "gcc")), torch(facts)
     if toolkit is None:
         return
@@ -80,8 +86,7 @@ def _toolchain(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     row = toolkits.compilers_of(matrix, toolkit.version) if gcc else None
     if row and row.gcc_max and gcc[0] > row.gcc_max:
         yield "host-compiler-too-new", because(facts, "gcc", "version")
-    for message in said(facts, "arch-asked"):
-        arch = CodeArch.parse(f"sm_{message.values.get('digits', '').replace('.', '')}")
+    for message, arch in asked:
         known = matrix.arch(arch.capability) if arch else None
         if known and known.last_toolkit and toolkit.cuda > known.last_toolkit:
             yield "arch-dropped-by-toolkit", because_said(message)
@@ -93,13 +98,15 @@ def _packages(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     for name, held in distributions(facts).items():
         causes = (*unlike(name, str(held), facts), *_cudnn(name, str(held), facts, matrix))
         yield from ((cause, one) for cause in causes for one in because_package(facts, name))
+    own = version(facts, "cudnn") or ""  # not a wheel
+    yield from ((cause, because(facts, "cudnn", "version")) for cause in own and _cudnn("cudnn", own, facts, matrix))
 
 
 def _cudnn(name: str, held: str, facts: Facts, matrix: Matrix) -> Iterator[str]:
     """Yield that cuDNN's wheel is older than a framework needs, or not the one of an ONNX Runtime that fails."""
     made, runtime, jaxlib = _tensorflow(facts, matrix), _runtime(facts, matrix), installed(facts, "jaxlib", "jax")
     wheel, mine = WHEEL_OF_CUDNN.fullmatch(name), numbers(held)
-    plugin = frameworks.jax_build(matrix, jaxlib, int(wheel[1])) if wheel and jaxlib else None
+    plugin = frameworks.jax_build(matrix, jaxlib, int(wheel[1] or 12)) if wheel and jaxlib else None
     old = made and mine[:2] < numbers(made.cudnn)[:2]
     if wheel and (old or (plugin and plugin.cudnn and not within(held, plugin.cudnn))):
         yield "cudnn-too-old"
@@ -115,20 +122,16 @@ def _images(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
             yield "ort-cudnn-major-mismatch" if major else "cudnn-missing", because_said(one)
 
 
-def _modules(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    arch, module = architecture(facts, matrix), told(facts, "nvidia.ko")
-    flavour = matrix.flavour(arch) if arch else None
+def _drivers(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield that the module's flavour or the driver's branch does not drive the GPU."""
+    arch, branch, module = architecture(facts, matrix), branch_of(release(facts)), told(facts, "nvidia.ko")
+    flavour, span = (matrix.flavour(arch), matrix.span(arch)) if arch else (None, None)
     kinds = {text(module, "flavour"), text(module, "flavour_on_disk")}
     kinds |= {"proprietary"} if heard(facts, "closed-module-named") else set()
     if flavour and flavour.open == "impossible" and (is_open(facts) or "open" in kinds):
         yield "open-module-unsupported-gpu", because(facts, "nvidia.ko", "flavour_on_disk")
     if flavour and flavour.closed == "impossible" and "proprietary" in kinds:
         yield "closed-module-unsupported-gpu", because(facts, "nvidia.ko", "flavour_on_disk")
-
-
-def _branches(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    arch, branch = architecture(facts, matrix), branch_of(release(facts))
-    span = matrix.span(arch) if arch else None
     if naming.newer_than_driver(facts, matrix):
         yield "driver-too-old-for-gpu", because(facts, "nvidia-driver", "version")
     if span and branch and span.last and drivers.series_of(matrix, branch) > span.last:
@@ -193,14 +196,20 @@ def _headers(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
         yield "dkms-headers-missing", because(facts, "system-packages", "kernel_headers")
 
 
-def _clocks(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
-    """Yield each of several busy GPUs that runs at a far lower clock than most of them."""
-    busy = [gpu for gpu in gpus(facts) if number(gpu.copy.facts, "performance_state") == 0]
-    clocks = sorted((number(gpu.copy.facts, "clocks", "sm_mhz") or 0, gpu.mark, gpu) for gpu in busy)
-    usual = clocks[len(clocks) // 2][0] if len(clocks) >= SEVERAL else 0
-    alike = sum(clock >= NEAR * usual for clock, _, _ in clocks)
+def _siblings(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+    """Yield each of several GPUs that has another limit, memory or firmware than most, or a far lower clock."""
+    held = gpus(facts) if len(gpus(facts)) >= SEVERAL and len({gpu.name for gpu in gpus(facts)}) == 1 else ()
+    for path in ALIKE:
+        said_ = [(at(gpu.copy.facts, *path), gpu) for gpu in held]
+        usual = Counter(str(value) for value, _ in said_).most_common(1)
+        for value, gpu in said_ if usual and usual[0][1] * 2 > len(said_) else ():
+            if value is not None and str(value) != usual[0][0] != "None":
+                yield "sibling-differs", because_of(facts, "gpu", gpu.copy, *path)
+    clocks = sorted((number(gpu.copy.facts, "clocks", "sm_mhz") or 0, gpu.mark, gpu) for gpu in held)
+    most = clocks[len(clocks) // 2][0] if clocks else 0
+    alike = sum(clock >= NEAR * most for clock, _, _ in clocks)
     for clock, _, gpu in clocks if alike * 2 > len(clocks) else ():
-        if 0 < clock < FAR * usual:
+        if 0 < clock < FAR * most:
             yield "sibling-differs", because_of(facts, "gpu", gpu.copy, "clocks", "sm_mhz")
 
 
@@ -230,10 +239,9 @@ def _foreign(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
         return
     lacks = (one for one in said(facts, *LACKS) if one.kind == REFUSED or soname_library(one.values.get("soname", "")))
     yield from (("cpu-only-build", because_said(one)) for one in lacks)
-    for name in ("pytorch", "tensorflow"):
-        for copy in copies(facts, name):
-            if copy.version and text(copy.facts, "accelerator") in {"cuda", None} and "rocm" not in copy.version:
-                yield "cpu-only-build", because_of(facts, name, copy, "version")
+    for name, copy in ((one, copy) for one in ("pytorch", "tensorflow") for copy in copies(facts, one)):
+        if copy.version and text(copy.facts, "accelerator") in {"cuda", None} and "rocm" not in copy.version:
+            yield "cpu-only-build", because_of(facts, name, copy, "version")
 
 
 def _counted(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
@@ -268,8 +276,10 @@ def _told(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
         yield "wsl-linux-driver-installed", because(facts, "nvidia-driver", "package")
     without = [one for one in said(facts, "runtimes-listed") if "nvidia" not in one.line and many]
     yield from (("container-toolkit-missing", because_said(one)) for one in without)
-    beyond = (one for one in said(facts, "cdi-device-listed") if whole(one.values.get("index")) >= many > 0)
-    yield from (("cdi-spec-stale", because_said(one)) for one in beyond)
+    driver = str(release(facts))
+    stale = [one for one in said(facts, "cdi-host-file") if driver != "None" != one.values.get("release") != driver]
+    stale += (one for one in said(facts, "cdi-device-listed") if whole(one.values.get("index")) >= many > 0)
+    yield from (("cdi-spec-stale", because_said(one)) for one in stale)
 
 
 def _manylinux(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
@@ -284,6 +294,6 @@ def _manylinux(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
 
 
 JOINS = (
-    *(_toolchain, _packages, _modules, _branches, _python, _foreign, _beyond_driver, _generations, _programs),
-    *(_counted, _images, _told, _headers, _clocks, _manylinux),
+    *(_toolchain, _packages, _drivers, _python, _foreign, _beyond_driver, _generations, _programs),
+    *(_counted, _images, _told, _headers, _siblings, _manylinux),
 )

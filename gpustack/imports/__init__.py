@@ -147,7 +147,8 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
         from gpustack.imports import own_reports  # noqa: PLC0415 - most inputs do not need it
 
         more = getattr(error.__cause__, "msg", "") == "Extra data"  # other text follows somebody's JSON
-        if more or own_reports.OURS.match(text.lstrip()) or own_reports.BEGIN.match(text.lstrip()):
+        ours = any(one.match(text.lstrip()) for one in (own_reports.OURS, own_reports.BEGIN))
+        if more or ours or not JSON.match(plain):
             return None
         raise
     schema = said.get("schema")
@@ -155,6 +156,7 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
     return said if ours else None
 
 
+JSON = re.compile(rb"\{\s*(?:\"|$)")  # no label of a log's stream, no dictionary of Python
 OURS = (
     b"gpustack",
     b"GPUSTACK",

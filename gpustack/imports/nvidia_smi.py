@@ -200,7 +200,7 @@ def _queried(origin: str, said: dict[str, str], number: int, into: Gathered) -> 
     if name and index.isdecimal():
         gathered.gpu(origin, name, into, index, gathered.uuid(said.get("uuid") or said.get("gpu_uuid")))
     cc = said.get("compute_cap", "")
-    if index in into.copies.get("gpu", {}) or (index.isdecimal() and "index" in said):
+    if index in into.copies.get("gpu", {}) or (index.isdecimal() and ("index" in said or not into.knows("gpu"))):
         nvidia_smi_query.queried(origin, said, int(index), into)
         into.tell("gpu", origin, index, cc=cc if re.fullmatch(r"\d{1,2}\.\d", cc) else None)
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from gpustack.model.facts import JsonValue
 
 FROZEN = re.compile(
-    r"^(?:\[(?:pip3?|conda)\] |[^\n]{0,40}\b(?:list|freeze|installed|grep \S{1,30}) ?[-=]> ?|[+~ \t-]{0,4})?"
+    r"^(?:\[(?:pip3?|conda)\] |[^\n]{0,40}\b(?:list|freeze|installed|grep \S{1,30}) ?[-=]> ?"
+    r"|(?!-[A-Za-z])[+~ \t-]{0,4})?"
     r"(?P<name>[A-Za-z][\w.-]{0,60})==(?P<version>\d[\w.+!-]{0,60})(?:[ \t]*[;#\\][^\n]*)?[ \t]*$",
     re.MULTILINE,
 )
@@ -97,6 +98,9 @@ WHEEL = re.compile(
     r"|py)\d[^\s/]*\.whl",
     re.MULTILINE,
 )
+DIST_INFO = re.compile(
+    r"(?:^|[\s/\\])(?P<name>[A-Za-z][\w.]{0,60})-(?P<version>\d[\w.+!]{0,40})\.dist-info\b", re.MULTILINE
+)
 DONE = re.compile(r"^Successfully installed (?P<rows>[^\n]{1,4000})$", re.MULTILINE)
 PART = re.compile(r"(?P<name>[A-Za-z][\w.-]{0,60}?)-(?P<version>\d[\w.+!]{0,60})(?= |$)")
 JSON = re.compile(
@@ -163,7 +167,7 @@ def take(origin: str, found: Mapping[str, str], into: Gathered) -> None:
 
 
 def _pip(text: str) -> Iterator[Package]:
-    for pattern in (FROZEN, SATISFIED, KNOWN, OF_CUDA, FILTERED):
+    for pattern in (FROZEN, SATISFIED, KNOWN, OF_CUDA, FILTERED, DIST_INFO):
         for match in islice(pattern.finditer(text), MOST):
             yield Package(_normal(match["name"]), match["version"])
     for match in islice(WHEEL.finditer(text), MOST):

@@ -39,6 +39,7 @@ BARE = re.compile(
     r"(?=[\s\S]{0,2000}?(?:torch|CUDA|_CudaDeviceProperties))",
     re.MULTILINE,
 )
+CU_INIT = re.compile(r"\bcuInit\(0\)\)[^\n]{0,60}\n(?P<code>\d{1,3})[ \t]*$", re.MULTILINE)
 MOST, LONGEST = 200, 600  # longer lines are not a session
 
 
@@ -65,7 +66,9 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _alone(origin: str, text: str, into: Gathered) -> None:
-    """Read a version on its own line, or one that a sentence calls imported."""
+    """Read a version on its own line, one that a sentence calls imported, and the code of cuInit."""
+    if code := CU_INIT.search(text):
+        into.tell("libcuda", origin, cu_init=int(code["code"]))
     told = IMPORTED.search(text)
     if told and not into.fact("pytorch", "imported"):
         into.tell("pytorch", origin, imported=told["version"].rstrip("."))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gpustack.diagnose.engine import judge
 from gpustack.errors import InputError
+from tests.build import MATRIX
 from tests.imports.reading import copies, given, packages, read, version
 
 
@@ -85,9 +87,11 @@ def test_a_log_of_json_lines_is_read_as_text() -> None:
     assert [one.kind for one in found.messages] == ["toolkit-missing-said"]
 
 
-def test_what_begins_like_json_and_is_none_is_refused() -> None:
+def test_what_a_python_printed_is_text_and_json_that_was_cut_is_refused() -> None:
+    printed = given(b"{'torch': '2.6.0+cu124', 'gpu': 'RTX 5090'}")
+    assert judge(printed, MATRIX).verdict.root_causes == ("arch-not-in-build",)
     with pytest.raises(InputError, match="begins like JSON"):
-        given(b"{'torch': '2.6.0+cu124', 'gpu': 'RTX 5090'}")
+        given(b'{"torch": "2.6.0+cu124", "gpu": ')
 
 
 def test_a_package_that_a_filtered_list_shows_and_one_that_was_given_to_pip_are_here() -> None:

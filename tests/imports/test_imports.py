@@ -74,13 +74,20 @@ def test_json_of_others_is_text_like_any_other(tmp_path: Path, content: str) -> 
     assert read([write(tmp_path / "a.json", content)], NOTHING).components == ()
 
 
+@pytest.mark.parametrize("before", ['{job="systemd-journal",host="x"}', "{'unit': 'kernel'}", "{x}"])
+def test_a_line_of_a_log_that_begins_with_a_brace_is_text(tmp_path: Path, before: str) -> None:
+    line = f"{before} Jan 06 NVRM: Xid (PCI:0000:41:00): 119, pid=1877, Timeout after 6s of waiting for RPC response\n"
+    verdict = report(read([write(tmp_path / "loki.txt", line)], NOTHING)).verdict
+    assert verdict.root_causes == ("gsp-timeout",)
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [
         ("", "is empty"),
         (" \n\t", "is empty"),
         ('{"schema": ', "begins like JSON but is not valid"),
-        ("{not json}", "begins like JSON but is not valid"),
+        ('{"not": json}', "begins like JSON but is not valid"),
         ('{"schema": "gpustack.snapshot/9"}', "holds gpustack.snapshot/9"),
         ('{"schema": "gpustack.weather/1"}', "holds gpustack.weather/1"),
     ],

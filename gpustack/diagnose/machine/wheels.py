@@ -44,6 +44,7 @@ FOR_TORCH = re.compile(r"torch(?P<torch>[12]\.\d{1,2})(?!\d)|\+pt(?P<major>[12])
 ABI, EITHER = re.compile(r"cxx11abi(TRUE|FALSE)"), (2, 6)
 CUDA_OF = re.compile(r"\+(?:pt\d{2,3})?cu(1\d)\d{0,2}(?:torch|$)")
 OF_TORCH = frozenset({"torch", "torchvision", "torchaudio", "torchtext", "torchdata"})  # released together
+NUMPY_2 = (2, 3)  # the first PyTorch that was built for NumPy 2 (its release notes)
 FOR_CUDA = re.compile(r"cupy-cuda(?P<major>\d\d)x")
 TAG = re.compile(r"\+(?:cpu|cu\d+|rocm\d|xpu)")
 
@@ -272,5 +273,7 @@ def unlike(name: str, held: str, facts: Facts) -> Iterator[str]:
         yield "extension-abi-mismatch"
     if made and cuda and cuda.major != int(made[1]) and name not in OF_TORCH:
         yield "cuda-major-mismatch-wheel"
+    if name == "numpy" and series and series < NUMPY_2 and numbers(held)[:1] == (2,):
+        yield "numpy-abi-mismatch"
     if cupy and toolkit and toolkit.cuda.major != int(cupy["major"]):
         yield "cuda-major-mixed"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 NODE = "/dev/nvidia-uvm"
 MODULE = "nvidia-uvm.ko"
 MISSING_FAILS = ("cuinit-999", "cuda-unknown-error", "no-device", "cuinit-3", "init-error", "cuda-fails-said")
+NO_CUDA = (*MISSING_FAILS, "cuda-available-false")
 
 
 @rule("nvidia-uvm-missing", Layer.KERNEL_MODULE, "nvidia-uvm.ko", explained_by=(*NO_GPU_FOR_NVML, "libcuda-missing"))
@@ -42,7 +43,7 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     reported = said(facts, "uvm-missing")
     # CUDA starts for root alone, who may load the module and make its node on the way.
     by_root = heard(facts, "works-as-root") and heard(facts, "cuinit-999", "cuda-unknown-error")
-    implied = heard(facts, *MISSING_FAILS) and (_listed_without(facts) or by_root) and not works(facts)
+    implied = heard(facts, *NO_CUDA) and (_listed_without(facts) or by_root) and not works(facts)
     in_text = (bool(reported) or implied) and not heard(facts, "cuda-available-true")
     node = any(NODE in one.line for one in reported) if in_text else not out
     if not (in_text or out or no_node):
@@ -54,7 +55,7 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail=machine(facts, matrix, "NVML and graphics work without it, so the driver looks fine.")
         if in_text
         else "",
-        because=(*grounds(facts, "uvm-missing"), *grounds(facts, *MISSING_FAILS, most=2), *more(facts))
+        because=(*grounds(facts, "uvm-missing"), *grounds(facts, *NO_CUDA, most=2), *more(facts))
         if in_text
         else tuple(because(facts, *names) for names in ((MODULE, "loaded"), (MODULE, "nodes"), ("libcuda", "cu_init"))),
         fix=fixes.advice(
