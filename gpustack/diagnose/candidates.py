@@ -46,8 +46,8 @@ LISTED = ("amd-gpu", "intel-gpu")  # what a maker's own program prints of them, 
 SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"})  # no table has them ("a": N/A)
 # How much likelier than the likeliest fault or doubt a sound machine has to be where the driver answers (beside a
 # complaint, that of one with a GPU at work alone counts), and where a program shows a result; each without and beside
-# a complaint (docs/decisions/0030).
-ANSWERS, RESULT = (0.3, 0.75), (0.1, 0.5)
+# a complaint (docs/decisions/0030). The answer alone has few words.
+ANSWERS, RESULT, ALONE = (0.3, 0.75), (0.1, 0.5), 16
 CLEAR = 0.25  # how much of all weight it has to have beside an answer or a result: of few words it is spread thin
 # The same where words alone tell of it: without and beside what is wrong, and beside a rate that somebody complains of;
 # how many words, where they name no part of the stack and where they do; and how much of it that of a GPU at work has
@@ -161,12 +161,13 @@ class _Text:
 
     @property
     def answers(self) -> bool:
-        """Whether the driver's or a program's answer is to be believed: nobody complains, or it is likely sound."""
+        """Whether the driver's or a program's answer is to be believed: it is all there is, or likely sound."""
         if self.apart and not self.result:
             return False
         talked = self.spoken > 1 if self.result else self.spoken or self.ails
-        if not (self.complains or talked):
-            return True
+        if not (self.complains or talked):  # outputs of commands, or of one alone
+            least = RESULT if self.result else ANSWERS
+            return sum(map(str.isalpha, self.words)) < ALONE or self.share(HEALTHY) >= least[False]
         if self.result:
             return self.share(HEALTHY) >= RESULT[self.complains]
         sound = (WORKS,) if self.complains else HEALTHY
