@@ -250,6 +250,17 @@ IGNORED = (
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "nvcc --version says 12.4 and torch.version.cuda says 12.6, they differ. Training runs, 97 % utilization.",
+        "RX 6800, 2.9 it/s, works since I exported HSA_OVERRIDE_GFX_VERSION=10.3.0. Is there a node to batch a folder?",
+    ],
+)
+def test_what_someone_notes_of_a_gpu_at_work_blames_nothing(text: str) -> None:
+    assert judge(read(text), MATRIX).verdict.root_causes == ()
+
+
+@pytest.mark.parametrize(
     ("beside", "faults"),
     [("", ()), ("KeyError: 'x'", ()), ("GeForce RTX 3060, driver 531.14", ("tf-cannot-dlopen",)), ("CUDA 10.2", (1,))],
 )

@@ -252,7 +252,7 @@ def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     elif (
         (complaints and copies(facts, "amd-gpu") and not _of_others(facts))
         or (not overridden and (listed or (gfx and _left_alone(facts, matrix, gfx))))
-        or (heard(facts, "gfx-override-said") and copies(facts, "amd-gpu"))
+        or (heard(facts, "gfx-override-said") and copies(facts, "amd-gpu") and not heard(facts, "rate-said"))
         or (amd.alone(facts) and heard(facts, *AS_CUDA))
     ):
         yield _finding(facts, matrix, gfx, Confidence.LIKELY)

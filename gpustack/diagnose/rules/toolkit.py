@@ -19,7 +19,7 @@ from gpustack.matrix.subjects import torch as torch_rows
 from gpustack.matrix.subjects.ranges import is_version, numbers
 from gpustack.model import record
 from gpustack.model.command import ARCH, DOTTED, NOTHING, PATH, SOME_PYTHON, Command, either, sh, step
-from gpustack.model.facts import Facts, Layer, Status
+from gpustack.model.facts import Facts, Layer, Message, Status
 from gpustack.model.report import Confidence, Finding, Fix, Row, Severity
 
 if TYPE_CHECKING:
@@ -92,15 +92,11 @@ def _toolkit_fix(text: str, cuda: CudaVersion | None, facts: Facts) -> Fix:
     )
 
 
-NVCC_SAID = ("torch-cuda-mismatch", "apex-cuda-mismatch", "deepspeed-cuda-mismatch", "cuda-mismatch-said")
+BY_PROGRAMS, IN_WORDS = ("torch-cuda-mismatch", "apex-cuda-mismatch", "deepspeed-cuda-mismatch"), "cuda-mismatch-said"
+NVCC_SAID = (*BY_PROGRAMS, IN_WORDS)
 NVCC_HEADER, NVCC_FAILED = "cuda-header-missing", "extension-build-failed"
 OTHERWISE = (
-    "gcc-too-new",
-    "clang-too-new",
-    "msvc-unsupported",
-    "gcc-header-error",
-    "nvcc-unknown-arch",
-    "nvcc-missing",
+    *("gcc-too-new", "clang-too-new", "msvc-unsupported", "gcc-header-error", "nvcc-unknown-arch", "nvcc-missing"),
     *NO_TOOLKIT,
 )
 
@@ -114,11 +110,10 @@ def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     nvcc counts is decided by CUDA_HOME, else by PATH. Point CUDA_HOME to a toolkit of PyTorch's CUDA, or install the
     PyTorch that is built for the toolkit. The difference does not matter to programs that build nothing.
     """
-    if not heard(facts, *NVCC_SAID) and not _unbuilt(facts):
+    if not (heard(facts, *BY_PROGRAMS) or any(map(_apart, said(facts, IN_WORDS))) or _unbuilt(facts)):
         return
     mine = torch(facts)
-    wanted = str(mine.cuda) if mine and mine.cuda else None
-    toolkit = used(facts)
+    wanted, toolkit = str(mine.cuda) if mine and mine.cuda else None, used(facts)
     found = next((one.version for one in toolchain_toolkits(facts) if one.version != wanted), None)
     name = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
     yield nvcc_torch_mismatch.finding(
@@ -135,10 +130,15 @@ def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     )
 
 
+def _apart(message: Message) -> bool:
+    """Return whether people's words name two major versions, or not both; within one a build does not fail."""
+    found, wanted = (numbers(message.values.get(name))[:1] for name in ("found", "torch"))
+    return not (found and found == wanted)
+
+
 def _unbuilt(facts: Facts) -> bool:
     """Return whether a build failed for a header that nvcc is too old to have, or with an nvcc of another major."""
-    mine = torch(facts)
-    toolkit = used(facts)
+    mine, toolkit = torch(facts), used(facts)
     if mine is None or mine.cuda is None or toolkit is None or not toolkit.sure:
         return False
     if heard(facts, NVCC_HEADER):
