@@ -84,7 +84,7 @@ def test_nothing_of_the_stack_gives_none() -> None:
 
 def test_a_certain_root_cause_leaves_no_candidates_and_a_likely_one_is_none_itself() -> None:
     certain = likely = 0
-    for case in cases.every()[::80]:
+    for case in cases.every()[::160]:
         report = judged(case)
         roots = [one for one in report.findings if one.key in report.verdict.root_keys]
         sure = any(one.confidence is Confidence.CERTAIN for one in roots)
@@ -94,8 +94,8 @@ def test_a_certain_root_cause_leaves_no_candidates_and_a_likely_one_is_none_itse
         elif roots:
             assert not {one.id for one in report.candidates} & {*report.verdict.root_causes}, case.id
             likely += len(report.candidates) > 0
-    assert certain > 12
-    assert likely > 1
+    assert certain > 6
+    assert likely > 0
 
 
 def test_a_machine_that_was_probed_and_is_healthy_has_none() -> None:
@@ -188,17 +188,17 @@ def test_a_wording_counts_less_than_a_machine_and_names_no_thread(tmp_path: Path
 
 @pytest.fixture(scope="module")
 def documents() -> list[ranking.Document]:
-    return [ranking.document(case, MATRIX) for case in cases.every()[::16]]
+    return [ranking.document(case, MATRIX) for case in cases.every()[::24]]
 
 
 @pytest.mark.timeout(900)  # the longest of all: it learns from thousands of texts
 def test_threads_of_other_repositories_rank_far_above_the_most_frequent_causes(
     documents: list[ranking.Document],
 ) -> None:
-    ranked, frequent = ranking.validate(documents, list(ranking.vocabulary(MATRIX))[::2], (1,))
-    assert ranked.machines > 30
+    ranked, frequent = ranking.validate(documents, list(ranking.vocabulary(MATRIX))[::5], (1,))
+    assert ranked.machines > 20
     assert ranked.three > 0.7 * ranked.machines
-    assert frequent.three < 0.25 * frequent.machines
+    assert ranked.three > 2 * frequent.three
 
 
 def test_the_index_is_written_as_it_is_read(

@@ -37,7 +37,7 @@ LONGEST = 4000  # of a finding's JSON, as much as a reader takes in
 @wide
 @pytest.mark.parametrize("cause", cases.causes(healthy=False))
 def test_the_true_cause_is_the_first_root_and_names_the_facts_that_decide(cause: str) -> None:
-    """In CI one case in sixteen is judged, and one of each cause at least."""
+    """In CI one case in thirty-two is judged, and one of each cause at least."""
     found = [f"{case.id}: {why}" for case in some_of(cause) for why in misjudged(case)]
     assert not found, "\n".join(found)
 
@@ -45,7 +45,7 @@ def test_the_true_cause_is_the_first_root_and_names_the_facts_that_decide(cause:
 def some_of(cause: str) -> list[cases.Case]:
     """Return the cases of a cause that are judged."""
     held = cases.of(cause)
-    return sample(held, 16) or list(held[:1])
+    return sample(held, 32) or list(held[:1])
 
 
 def judged(case: cases.Case) -> Report:
@@ -87,7 +87,7 @@ def misjudged(case: cases.Case) -> Iterator[str]:
 @wide
 @pytest.mark.parametrize("cause", cases.causes(healthy=True))
 def test_a_stack_that_is_healthy_is_not_blamed(cause: str) -> None:
-    """In CI one case in sixteen is judged."""
+    """In CI one case in thirty-two is judged."""
     found = [f"{case.id}: {why}" for case in some_of(cause) for why in blamed(case)]
     assert not found, "\n".join(found)
 

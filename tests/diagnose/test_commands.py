@@ -285,18 +285,18 @@ def test_the_shell_sees_a_payload_that_is_not_quoted(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("any_text")
 @pytest.mark.timeout(0 if WIDE else 240)
 def test_no_spoilt_machine_gives_a_command_that_runs_its_payload(tmp_path: Path) -> None:
-    """In CI all recorded and invented machines, one in 60 of the cases, and as text another one in 60.
+    """In CI all recorded and invented machines, one in 240 of the cases, and as text another one in 240.
 
     ``GPUSTACK_WIDE=1`` takes each of them six times. A machine is damaged in the same way in every run.
     """
     made: dict[str, None] = {}
     count = 0
-    for name, facts in (*enumerate(recorded()), *((case.id, facts_of(case)) for case in cases_of(60))):
+    for name, facts in (*enumerate(recorded()), *((case.id, facts_of(case)) for case in cases_of(240))):
         for number in range(ROUNDS):
             luck = random.Random(f"{name} {number}")  # noqa: S311 - the same each time
             made.update(dict.fromkeys(typed(judge(spoilt(facts, luck, luck.choice((0.15, 0.5, 1))), MATRIX))))
             count += 1
-    for case in cases_of(60, "text"):
+    for case in cases_of(240, "text"):
         facts_ = of_spoilt_text(case, random.Random(case.id))  # noqa: S311 - the same each time
         if facts_:
             made.update(dict.fromkeys(typed(judge(facts_, MATRIX))))
