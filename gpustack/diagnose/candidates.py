@@ -54,9 +54,8 @@ CLEAR = 0.25  # how much of all weight it has to have beside an answer or a resu
 # to have alone, beside so much of all, where they name one, or where they do not (docs/decisions/0037 to 0039).
 SURE, RATED, ENOUGH = (0.7, 0.97), 0.98, (20, 8)
 AT_LEAST, UNNAMED = ((0.0, 0.5), (0.9, 0.3), (0.97, 0.02)), 0.98
-# What people say of programs as well; the rest is AGAINST it.
-SOFT = ("gpus-fail-together", "gpu-unused-said", "hang", "gpu-complaint")
-AGAINST = tuple(one for one in WRONG if one not in SOFT)
+# What people say of programs as well is not AGAINST it.
+AGAINST = tuple({*WRONG} - {"gpus-fail-together", "gpu-unused-said", "hang", "gpu-complaint"})
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 # How much likelier that is to which a message mostly leads, to which it leads too, what explains it, and what does not

@@ -8,12 +8,11 @@ from gpustack import __version__
 from gpustack.diagnose import environments, requirements
 from gpustack.diagnose.candidates import candidates, settled
 from gpustack.diagnose.environments import alone, each, inside, whole
-from gpustack.diagnose.evidence import GPUS, STARTS, cause_of, elsewhere, looked, unseen, weighed
+from gpustack.diagnose.evidence import STARTS, can_be, cause_of, looked, unseen, weighed
 from gpustack.diagnose.machine import containers, exercised
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.events import MESSAGE
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, Build, any_gpu, builds, starts
-from gpustack.diagnose.machine.packages import none_here
 from gpustack.diagnose.machine.values import flag
 from gpustack.diagnose.requirements import versions
 from gpustack.diagnose.requirements.versions import draw, in_words
@@ -63,6 +62,11 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     if not facts.taken and not looked(facts) and not any(one.severity in AT_FAULT for one in findings):
         judging = replace(judging, drawn=(*drawn, *_said(in_words, facts, matrix, failures)))
         findings = everything = _found(exercised.recognised(own, matrix), judging)
+    if not any(one.severity in AT_FAULT for one in findings):
+        spoken = _said(requirements.said_outright, own, matrix, failures)
+        known = {one.id for one in findings}
+        findings = (*findings, *(one for one in spoken if one.id not in known and can_be(one, facts)))
+        everything = findings
     if own is not facts:
         everything = _found(exercised.recognised(facts, matrix), judging)
     others = tuple(one for one in everything if one.key not in {finding.key for finding in findings})
@@ -174,14 +178,8 @@ def _found(facts: Facts, judging: Judging) -> tuple[Finding, ...]:
     drawn = [one for one in judging.drawn if one.environment in pythons or not facts.environments]
     for finding in versions.findings(drawn, tuple(told.values()), facts, matrix, judging.purpose):
         told.setdefault(finding.key, finding)
-    held = told.values() if facts.taken else [one for one in told.values() if _can_be(one, facts)]
+    held = told.values() if facts.taken else [one for one in told.values() if can_be(one, facts)]
     return tuple(_with_causes(sorted(held, key=_order)))
-
-
-def _can_be(finding: Finding, facts: Facts) -> bool:
-    """Return whether a machine that a text describes can have this; without any GPU, nothing of one is at fault."""
-    without = none_here(facts, surely=True) and not any(one.id in GPUS for one in facts.components)
-    return not elsewhere(finding.id, facts) and not (without and finding.severity in AT_FAULT)
 
 
 def _everywhere(

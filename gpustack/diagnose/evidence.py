@@ -12,6 +12,7 @@ from dataclasses import replace
 from gpustack.diagnose.machine import amd, exercised, intel
 from gpustack.diagnose.machine.events import MESSAGE, heard, said
 from gpustack.diagnose.machine.inventory import driver_release, driver_works, gpus, on_bus, ours, starts
+from gpustack.diagnose.machine.packages import none_here
 from gpustack.diagnose.machine.values import at, copies, everything, flag, text, texts, told, version
 from gpustack.diagnose.requirements.versions import IN_WORDS
 from gpustack.diagnose.rule import explained_by
@@ -223,6 +224,12 @@ def elsewhere(cause: str, facts: Facts) -> bool:
     away = cause.startswith(OF_LINUX) if windows else linux and not facts.host.wsl and cause.startswith(ELSEWHERE)
     apart = "nvidia" in _makers(cause) and amd.foreign(facts)
     return never or away or apart or (facts.host.wsl and cause.startswith(NOT_IN_WSL))
+
+
+def can_be(finding: Finding, facts: Facts) -> bool:
+    """Return whether a machine that a text describes can have this; without any GPU, nothing of one is at fault."""
+    without = none_here(facts, surely=True) and not any(one.id in GPUS for one in facts.components)
+    return not elsewhere(finding.id, facts) and not (without and finding.severity in EXPLAINING)
 
 
 def possible(cause: str, facts: Facts) -> bool:

@@ -32,8 +32,8 @@ IN_USE = re.compile(
     r"\b(?:some|my|an|our|this) older $"
     r"|\b(?:after|since) (?:the|an|my|this|that) (?:\w+ )?(?:upgrade|update),? (?:my |the )?$|"
     r"(?:\b(?:I|we|I'm|we're|am|are|is) (?:also |now |currently )?us(?:e|ing)|(?:^|[,;] )(?:currently |now )?using"
-    r"|\b(?:upgraded|updated) to)\s+(?:the "
-    r"|a |an )?$",
+    r"|\b(?:upgraded|updated|f[ae]lls? back|falling back) to)\s+(?:the "
+    r"|a |an )?\W?$",
     re.IGNORECASE,
 )
 # A command that someone reports running; as advice, a question or a solution it says nothing about now.

@@ -106,7 +106,10 @@ def _take(component: str, copy: str, facts: dict[str, JsonValue], message: Messa
     """Store what a message implies about one copy; a failure is ignored if the copy is known to work."""
     origin = f"{message.origin} {IN_WORDS}" if told(message) else message.origin
     if component == "gpu":
-        copy = _named_gpu(origin, str(facts.pop("name", "")), into)
+        name = str(facts.pop("name", ""))
+        copy = _named_gpu(origin, name, into)
+        if name and copy not in into.copies.get(component, {}):
+            return  # by its name it is another maker's, which has no compute capability
     status = Status(facts.pop(STATUS, Status.PRESENT))
     if status is Status.FAILED and into.knows(component):
         return

@@ -41,6 +41,8 @@ NOT_WORKING = (
     *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
     *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303", "tf-gpu-empty", NOWHERE),
 )
+# What is said where there is no driver as well, and the branch from which on CUDA 12 runs.
+TOO_OLD, OF_CUDA = "insufficient-driver", (12, 525)
 # A word that identifies the engine in a line.
 ENGINES = {
     "podman": "podman",
@@ -134,13 +136,27 @@ def asked_for_gpu(facts: Facts) -> bool | None:
 def without_gpu(facts: Facts) -> bool:
     """Return whether texts show a container without a GPU."""
     asked = asked_for_gpu(facts)
-    if not inside(facts) or asked or heard(facts, *TOOLKIT):
+    if asked or heard(facts, *TOOLKIT):
+        return False
+    if not facts.taken and mentioned(facts) and heard(facts, TOO_OLD) and _new(facts):
+        return True
+    if not inside(facts):
         return False
     if heard(facts, *NOT_FOUND) or _named(facts):
         return True
     if heard(facts, NOWHERE) and not heard(facts, "smi-version", *LIBCUDA):
         return True
     return asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts))
+
+
+def _new(facts: Facts) -> bool:
+    """Return whether no driver is named that CUDA 12 could find too old, and nothing that needs a later CUDA.
+
+    Without a GPU a container has no libcuda, and the runtime calls that an insufficient driver.
+    """
+    release = driver_release(facts)
+    later = any(build.cuda and build.cuda.major > OF_CUDA[0] for build in builds(facts))
+    return (release is None or release.branch >= OF_CUDA[1]) and not later
 
 
 def _named(facts: Facts) -> bool:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.events import APPLICATION, LINK, MEMORY, SUMMARY, chains
+from gpustack.diagnose.machine.events import APPLICATION, LINK, MEMORY, SUMMARY, because_said, chains, said
 from gpustack.diagnose.machine.values import items, number, text, told
 from gpustack.diagnose.requirements import counts, states
 from gpustack.diagnose.requirements.records import by_id, by_maker
@@ -14,6 +14,7 @@ from gpustack.diagnose.requirements.states import Outcome, cut
 from gpustack.diagnose.requirements.subjects import Machine, Subject
 from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.codes import Number, xids
+from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.report import Because, Confidence, Contract, Finding, Severity
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 SEVERITIES = tuple(Severity)
+NEEDLESS = re.compile(r"_(?:ta|dmc)[\w.]*\b")  # firmware without which a GPU starts
+MOST = 4  # messages as evidence
 
 
 def outcomes(facts: Facts, matrix: Matrix) -> tuple[Outcome, ...]:
@@ -87,6 +90,27 @@ def _finding(group: Sequence[Outcome]) -> Finding:
     )
 
 
+def said_outright(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Yield what a message alone says by the record of a finding, which is likely where nothing else is known."""
+    maker = None if facts.find("gpu") else next((one for name, one in by_maker().items() if facts.find(name)), None)
+    for name, record in by_id().items():
+        lines = [one for one in said(facts, *record.said) if not NEEDLESS.search(one.line)]
+        if lines:
+            rows = [row for row in patterns(matrix) if row.kind == lines[0].kind]
+            row = next((one for one in rows if one.compiled().search(lines[0].line)), rows[0])
+            yield Finding(
+                id=name,
+                severity=Severity.WARNING,
+                layer=record.layer,
+                component=record.component,
+                title=row.says.rstrip("."),
+                because=tuple(map(because_said, lines[:MOST])),
+                row=row.row,
+                fix=record.fix(None, maker),
+                confidence=Confidence.LIKELY,
+            )
+
+
 # Those that the rules about memory, links, lost GPUs, the GSP, programs and recoveries speak of.
 JUDGED = MEMORY | APPLICATION | {LINK, 79, 119, 120, SUMMARY}
 # How much NVIDIA's action words weigh; what is not here asks for nothing, or names no action.
@@ -122,9 +146,9 @@ def _before(machine: Machine) -> Iterator[Outcome]:
         grave = xid and code not in APPLICATION | {SUMMARY} and (code in JUDGED or _weight(xid, None) in AT_FAULT)
         if xid and grave and times > 1:
             again = _outcome(xid, pci, 1, by_mark.get(pci), Severity.WARNING)
-            said = f"Xid {code} at {pci} in {times} starts of the machine"
+            found = f"Xid {code} at {pci} in {times} starts of the machine"
             title = f"{again.title.partition(': ')[0]}: Xid {code}, {xid.name}, in {times} starts of the machine"
-            yield replace(again, title=title, found=said, grounds=(("earlier_xids", said),))
+            yield replace(again, title=title, found=found, grounds=(("earlier_xids", found),))
 
 
 def _switches(machine: Machine) -> Iterator[Outcome]:
@@ -132,10 +156,10 @@ def _switches(machine: Machine) -> Iterator[Outcome]:
     found: dict[str, list[tuple[int, str]]] = {}
     for one in items(told(machine.facts, "kernel-log"), "sxids"):
         found.setdefault(text(one, "pci") or "", []).append((number(one, "code") or 0, text(one, "text") or ""))
-    for pci, said in found.items():
-        fatal = [one for one in said if FATAL.match(one[1])]
-        code, words = (fatal or said)[-1]
-        times = f", {len(said)} SXids in all" if len(said) > 1 else ""
+    for pci, events in found.items():
+        fatal = [one for one in events if FATAL.match(one[1])]
+        code, words = (fatal or events)[-1]
+        times = f", {len(events)} SXids in all" if len(events) > 1 else ""
         yield Outcome(
             component="nvswitch",
             kind="event",

@@ -33,7 +33,7 @@ class Maker:
 class Record:
     """What a finding is: its layer, its component, its remedy, and what ``gpustack explain ID`` prints.
 
-    ``doc`` is None if a rule with the same id has the text.
+    ``doc`` is None if a rule with the same id has the text. ``said`` are the messages that say it outright.
     """
 
     layer: Layer
@@ -46,6 +46,7 @@ class Record:
     confidence: Confidence = Confidence.CERTAIN
     doc: str | None = None
     explained_by: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
 
     def fix(self, gpu: str | None, maker: Maker | None = None) -> Fix:
         """Return the remedy for the GPU at this address, or for the whole machine, with its maker's commands."""

@@ -206,7 +206,9 @@ def amdgpu_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         )
 
 
-CERTAIN = ("tensile-missing", "hip-no-binary", "hip-invalid-function", "ollama-amdgpu-unsupported")
+CERTAIN = (
+    *("tensile-missing", "hip-no-binary", "hip-invalid-function", "ollama-amdgpu-unsupported", "rocm-gpu-unsupported"),
+)
 PARTS = re.compile(
     r"flash|attention|fp8|hipblaslt|triton|composable|aotriton|miopen|warning|experimental", re.IGNORECASE
 )

@@ -57,9 +57,8 @@ OTHERS = {
         "# its wheels by CUDA are on its page (https://www.paddlepaddle.org.cn/en/install/quick)",
     ),
 }
-LISTS = ("arch-supported", "ggml-arch", "paddle-arch")
-RANGES = ("arch-supported", "arch-range", "arch-minimum", "torch-advises")
-INVALID, ASKED = "kernel-image-invalid", "TORCH_CUDA_ARCH_LIST"
+LISTS, INVALID = ("arch-supported", "ggml-arch", "paddle-arch"), "kernel-image-invalid"
+RANGES, ASKED = ("arch-supported", "arch-range", "arch-minimum", "torch-advises"), "TORCH_CUDA_ARCH_LIST"
 COMPLAINTS = (*NAMED, *BARE, *OTHERS)
 OF_MONTH = "Use the image of a month that supports this GPU, as its release notes say."
 
@@ -128,9 +127,14 @@ def _tensorflow_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
 
 
 def _runs_all_the_same(facts: Facts) -> bool:
-    """Return whether PyTorch only warns of a GPU that is newer than its newest, and of the same generation."""
-    if heard(facts, *BARE, *OTHERS, "arch-not-compatible", "tf-ignores-gpu"):
+    """Return whether PyTorch only warns: it has code of the GPU's generation, or the GPU was seen to compute."""
+    if heard(facts, *BARE, *OTHERS, "tf-ignores-gpu"):
         return False
+    build, refused = torch(facts), ComputeCapability.parse(capability(value(facts, "arch-not-compatible", "arch")))
+    if heard(facts, "ran-on-gpu"):
+        return True
+    if refused:
+        return any(one.kind == "sm" and one.runs_on(refused) for one in (build.archs if build else ()))
     high = ComputeCapability.parse(value(facts, "arch-range", "high"))
     found = ComputeCapability.parse(value(facts, "arch-too-old", "cc"))
     return bool(high and found and found.major == high.major and found >= high)
@@ -149,8 +153,7 @@ def _words_gpu(facts: Facts) -> Complaint:
         digits = capability(values.get("cc") or values.get("arch") or values.get("arch2") or _hex(values.get("hex")))
         if digits:
             return Complaint(name=None, digits=_short(digits), sure=True)
-    gpus = named_gpus(facts)
-    if gpus:
+    if gpus := named_gpus(facts):
         return Complaint(name=gpus[0].name, digits=str(gpus[0].capability), sure=len(gpus) == 1)
     return Complaint(name=gpu_name(facts), digits=None, sure=False)
 

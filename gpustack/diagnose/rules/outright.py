@@ -100,7 +100,7 @@ def framework_not_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     )
 
 
-NUMPY = ("numpy-compiled-1", "numpy-dtype-size", "numpy-api-version", "numpy-array-api")
+NUMPY = ("numpy-compiled-1", "numpy-dtype-size", "numpy-api-version", "numpy-array-api", "numpy-unavailable")
 
 
 @rule("numpy-abi-mismatch", Layer.LIBRARY, "numpy", in_one_python=True, from_messages=True)
@@ -152,7 +152,7 @@ def tensorrt_engine_version_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[
     )
 
 
-NETWORK = ("nccl-connect-failed", "nccl-no-interface", "nccl-ib-failed")
+NETWORK = ("nccl-connect-failed", "nccl-no-interface", "nccl-ib-failed", "gloo-not-connected")
 
 
 @rule("nccl-network-fault", Layer.LIBRARY, "nccl", from_messages=True, explained_by=("memlock-too-small",))
@@ -168,6 +168,7 @@ def nccl_network_fault(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     told = value(facts, NETWORK[0], "why")
     what = {NETWORK[0]: f"a connection to another rank failed ({told})" if told else "a connection failed"}
     what |= {NETWORK[1]: "it finds no network interface", NETWORK[2]: "an InfiniBand transfer failed"}
+    what |= {NETWORK[3]: "Gloo cannot connect all processes with each other"}
     yield nccl_network_fault.finding(
         title=f"NCCL cannot use the network: {next(text for kind, text in what.items() if heard(facts, kind))}",
         because=grounds(facts, *NETWORK),
