@@ -217,6 +217,15 @@ def test_in_a_container_a_driver_that_runs_every_cuda_12_is_not_too_old_but_abse
     assert judge(read(f"faster-whisper in a docker container: {OLD}{driver}"), MATRIX).verdict.root_causes == (cause,)
 
 
+@pytest.mark.parametrize(("cuda", "causes"), [("cu131", ()), ("cu130", ("python-version-no-wheel",))])
+def test_an_index_that_never_had_a_build_says_nothing_of_the_python(cuda: str, causes: tuple[str, ...]) -> None:
+    said = (
+        f"pip install torch==2.10.0 --index-url https://download.pytorch.org/whl/{cuda}\n"
+        "ERROR: Could not find a version that satisfies the requirement torch==2.10.0 (from versions: none)"
+    )
+    assert judge(read(said), MATRIX).verdict.root_causes == causes
+
+
 WARNS = "Tesla T4 with CUDA capability sm_75 is not compatible with the current PyTorch installation.\n"
 HAS = "The current PyTorch install supports CUDA capabilities sm_35 {} compute_70."
 

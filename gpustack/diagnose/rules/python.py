@@ -19,6 +19,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
 from gpustack.matrix.subjects.toolkits import glibc_of
+from gpustack.matrix.subjects.torch import builds_of
 from gpustack.model import record
 from gpustack.model.command import ADDRESS, BUILD_TAG, DOTTED, SYMBOL, Command, requirement, sh, step
 from gpustack.model.facts import Facts, Layer, Message
@@ -219,7 +220,7 @@ def _sure(message: Message, facts: Facts, matrix: Matrix) -> Confidence | None:
     """Return whether pip's answer comes of the Python: None where something else must be behind it."""
     package, wanted = message.values.get("package", "").lower(), (message.values.get("wanted") or "").partition("+")[0]
     here = version(facts, "python")
-    if not KNOWN.search(package):
+    if not KNOWN.search(package) or (package == "torch" and _never_built(wanted, facts, matrix)):
         return None
     if number(told(facts, "python"), "bits") == NARROW and message.values.get("versions") == "none":
         return Confidence.CERTAIN
@@ -230,6 +231,12 @@ def _sure(message: Message, facts: Facts, matrix: Matrix) -> Confidence | None:
     if wanted and offered and is_version(wanted):
         return Confidence.LIKELY if all(numbers(one) > numbers(wanted) for one in offered) else None
     return None if fitting and here else _nothing_left(message, offered, facts)
+
+
+def _never_built(release: str, facts: Facts, matrix: Matrix) -> bool:
+    """Return whether this PyTorch was never built for the CUDA whose index pip was given."""
+    cuda, known = text(told(facts, "pytorch"), "cuda"), builds_of(matrix, release)
+    return bool(cuda and known) and not any(str(one.cuda) == cuda for one in known)
 
 
 def _nothing_left(message: Message, offered: list[str], facts: Facts) -> Confidence | None:
