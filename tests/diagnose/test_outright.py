@@ -7,11 +7,10 @@ import pytest
 from gpustack.diagnose.engine import judge
 from gpustack.imports import load_texts
 from gpustack.imports.texts import take
-from gpustack.matrix import Matrix
 from gpustack.model.report import Confidence
 from gpustack.model.writing import render
+from tests.imports.reading import MATRIX, read
 
-MATRIX = Matrix()
 BUILDS = "Collecting flash-attn\n  Getting requirements to build wheel ... error\n"
 FAULTS = (
     (BUILDS + "ModuleNotFoundError: No module named 'torch'", "build-isolation-hides-torch", "isolated"),
@@ -168,3 +167,92 @@ def test_people_who_speak_of_throttling_make_nothing_certain() -> None:
     text = b"my 3080 gets slower after a while, i think it is thermal throttling"
     report = judge(load_texts({"a paste": text}, MATRIX), MATRIX)
     assert all(one.confidence is not Confidence.CERTAIN for one in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("said", "cause", "remedy"),
+    [
+        ("OSError: [Errno 24] Too many open files", "open-files-low", "LimitNOFILE"),
+        ("r600_cp: Failed to load firmware 'radeon/R600_rlc.bin'", "gpu-firmware-missing", "linux-firmware"),
+        ("Failed to initialize NVML: Insufficient Permissions", "device-nodes-not-accessible", "group"),
+        ("Arch, 6.19: the nvidia module fails to compile for it", "dkms-build-failed", "older|release of the driver"),
+        ("RuntimeError: Required aspect fp64 is not supported on the device", "gpu-feature-unsupported", "float32"),
+        ("Error checking compiler version for cl: [WinError 2]", "host-compiler-missing", "Visual Studio"),
+        ('stdlib.h(141): error: identifier "_Float32" is undefined', "host-compiler-too-new", "older gcc"),
+        ("RuntimeError: Numpy is not available", "numpy-abi-mismatch", "NumPy"),
+        ("Unknown encoder 'hevc_nvenc'", "cpu-only-build", "NVENC"),
+        ("module 'faiss' has no attribute 'StandardGpuResources'", "cpu-only-build", "faiss-cpu"),
+        (
+            "CUDA error in func set_constants: invalid device symbol, GTX 1080",
+            "arch-not-in-build",
+            "built for this GPU",
+        ),
+        ("worker (pid 13) is killed by signal: Bus error.", "container-shm-too-small", "shm-size"),
+        ("RuntimeError: Gloo connectFullMesh failed with", "nccl-network-fault", "interface"),
+        ("ROCR: unsupported GPU, RX 7600 XT", "rocm-gfx-unsupported", "build"),
+        ("gcc: error trying to exec 'cc1plus': execvp: Datei nicht gefunden", "host-compiler-missing", "g++"),
+        ("Could not find compatible tinycudann extension for compute capability 86", "arch-not-in-build", "this GPU"),
+        ("PUassert: The PTX was compiled with an unsupported toolchain", "ptx-newer-than-driver", "driver"),
+        ("Falling back to the CUDA driver; ptxas does not support CC 8.9", "toolkit-too-old-for-arch", "ptxas"),
+        ("/usr/bin/ld: no se puede encontrar -lcuda", "libcuda-so-symlink-missing", "link"),
+        ("ld: -lcuda kann nicht gefunden werden", "libcuda-so-symlink-missing", "link"),
+        ("RTX 4060: it falls back to `torch-2.6.0+cpu`", "cpu-only-build", "build cu124"),
+    ],
+)
+def test_what_a_message_says_outright_is_the_cause(said: str, cause: str, remedy: str) -> None:
+    report = judge(read(said), MATRIX)
+    assert list(report.verdict.root_causes) == [cause]
+    finding = next(one for one in report.findings if one.id == cause)
+    assert finding.because
+    assert finding.fix
+    assert any(word in finding.fix.text for word in remedy.split("|"))
+
+
+OLD = "CUDA driver version is insufficient for CUDA runtime version"
+
+
+@pytest.mark.parametrize(
+    ("driver", "cause"),
+    [
+        (", driver 565.77", "container-no-gpus-flag"),
+        ("", "container-no-gpus-flag"),
+        (", driver 470.82", "driver-too-old-for-cuda-build"),
+    ],
+)
+def test_in_a_container_a_driver_that_runs_every_cuda_12_is_not_too_old_but_absent(driver: str, cause: str) -> None:
+    assert judge(read(f"faster-whisper in a docker container: {OLD}{driver}"), MATRIX).verdict.root_causes == (cause,)
+
+
+@pytest.mark.parametrize(("cuda", "causes"), [("cu131", ()), ("cu130", ("python-version-no-wheel",))])
+def test_an_index_that_never_had_a_build_says_nothing_of_the_python(cuda: str, causes: tuple[str, ...]) -> None:
+    said = (
+        f"pip install torch==2.10.0 --index-url https://download.pytorch.org/whl/{cuda}\n"
+        "ERROR: Could not find a version that satisfies the requirement torch==2.10.0 (from versions: none)"
+    )
+    assert judge(read(said), MATRIX).verdict.root_causes == causes
+
+
+WARNS = "Tesla T4 with CUDA capability sm_75 is not compatible with the current PyTorch installation.\n"
+HAS = "The current PyTorch install supports CUDA capabilities sm_35 {} compute_70."
+
+
+def test_a_build_whose_code_runs_on_the_gpu_is_not_blamed_for_its_warning() -> None:
+    blamed = {code: judge(read(WARNS + HAS.format(code)), MATRIX).verdict.root_causes for code in ("sm_70", "sm_61")}
+    assert blamed == {"sm_70": (), "sm_61": ("arch-not-in-build",)}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "causes"),
+    [("Vega 10 XT [Radeon RX Vega 64]", ()), ("GeForce GTX 770", ("arch-not-in-build",))],
+)
+def test_pytorch_for_rocm_calling_a_radeon_too_old_blames_nothing(gpu: str, causes: tuple[str, ...]) -> None:
+    said = (
+        f"Found GPU0 {gpu} which is of cuda capability 3.0.\nPyTorch no longer supports this GPU because it is too old."
+    )
+    assert judge(read(said), MATRIX).verdict.root_causes == causes
+
+
+def test_firmware_that_a_gpu_starts_without_is_no_fault() -> None:
+    line = "amdgpu 0000:19:00.0: Direct firmware load for amdgpu/vega20_{}.bin failed with error -2"
+    assert judge(read(line.format("rlc")), MATRIX).verdict.root_causes == ("gpu-firmware-missing",)
+    assert not judge(read(line.format("ta")), MATRIX).verdict.root_causes

@@ -41,8 +41,8 @@ NOT_WORKING = (
     *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
     *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303", "tf-gpu-empty", NOWHERE),
 )
-# What is said where there is no driver as well, and the branch from which on CUDA 12 runs.
-TOO_OLD, OF_CUDA = "insufficient-driver", (12, 525)
+# What is said where there is no driver as well, and the major of CUDA that images have if nothing tells.
+TOO_OLD, USUAL = "insufficient-driver", 12
 # A word that identifies the engine in a line.
 ENGINES = {
     "podman": "podman",
@@ -133,12 +133,12 @@ def asked_for_gpu(facts: Facts) -> bool | None:
     return False if started else None
 
 
-def without_gpu(facts: Facts) -> bool:
+def without_gpu(facts: Facts, matrix: Matrix) -> bool:
     """Return whether texts show a container without a GPU."""
     asked = asked_for_gpu(facts)
     if asked or heard(facts, *TOOLKIT):
         return False
-    if not facts.taken and mentioned(facts) and heard(facts, TOO_OLD) and _new(facts):
+    if not facts.taken and mentioned(facts) and heard(facts, TOO_OLD) and _new_enough(facts, matrix):
         return True
     if not inside(facts):
         return False
@@ -149,14 +149,14 @@ def without_gpu(facts: Facts) -> bool:
     return asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts))
 
 
-def _new(facts: Facts) -> bool:
-    """Return whether no driver is named that CUDA 12 could find too old, and nothing that needs a later CUDA.
+def _new_enough(facts: Facts, matrix: Matrix) -> bool:
+    """Return whether the driver runs the newest CUDA that is named, or no driver is named and no CUDA after 12.
 
     Without a GPU a container has no libcuda, and the runtime calls that an insufficient driver.
     """
-    release = driver_release(facts)
-    later = any(build.cuda and build.cuda.major > OF_CUDA[0] for build in builds(facts))
-    return (release is None or release.branch >= OF_CUDA[1]) and not later
+    wanted = max((build.cuda.major for build in builds(facts) if build.cuda), default=USUAL)
+    highest = naming.own_cuda(facts, matrix) or naming.cuda_of_driver(facts, matrix)
+    return highest.major >= wanted if highest else wanted <= USUAL
 
 
 def _named(facts: Facts) -> bool:

@@ -39,7 +39,7 @@ def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     Kubernetes: a request for nvidia.com/gpu), on a machine with the NVIDIA container toolkit. AMD's GPUs need no
     toolkit: give the container /dev/kfd and /dev/dri, and the group that owns them.
     """
-    in_text = containers.without_gpu(facts)
+    in_text = containers.without_gpu(facts, matrix)
     if not in_text:
         yield from _of_amd(facts)
     module = told(facts, "nvidia.ko")

@@ -236,7 +236,7 @@ def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding
     if (
         not names
         or amd.foreign(facts)
-        or containers.without_gpu(facts)
+        or containers.without_gpu(facts, matrix)
         or heard(facts, *containers.NOT_FOUND)
         or not (plain or here)
     ):
