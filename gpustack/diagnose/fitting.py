@@ -14,7 +14,7 @@ from gpustack.diagnose.machine.events import because_said, fails, heard, said
 from gpustack.diagnose.machine.frameworks import because_package, distributions, installed, torch
 from gpustack.diagnose.machine.inventory import builds, capabilities, gpus, on_bus
 from gpustack.diagnose.machine.linking import soname_library
-from gpustack.diagnose.machine.naming import architecture, branch_of, cuda_of_driver, is_open, release, whole
+from gpustack.diagnose.machine.naming import architecture, branch_of, cuda_of_driver, is_open, own_cuda, release, whole
 from gpustack.diagnose.machine.packages import pythons_of
 from gpustack.diagnose.machine.toolchain import used
 from gpustack.diagnose.machine.values import at, because, because_of, copies, flag, items, number, text, told, version
@@ -257,13 +257,14 @@ def _counted(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
         yield "gpu-missing", because_of(facts, "pci-display", there[-1], "name")
 
 
-def _told(facts: Facts, _matrix: Matrix) -> Iterator[tuple[str, Because]]:
+def _told(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     """Yield what a message means in its surroundings: libraries that are not for the GPU, a loss, a folder by hand."""
-    mine, many = capabilities(facts), len(gpus(facts))
-    consumer = any(CONSUMER.search(gpu.name) for gpu in gpus(facts))
+    mine, many, own = capabilities(facts), len(gpus(facts)), own_cuda(facts, matrix)
+    consumer, shown = any(CONSUMER.search(gpu.name) for gpu in gpus(facts)), cuda_of_driver(facts, matrix)
     blind = facts.host.wsl and heard(facts, "no-driver-found", "cuda-available-false", *LACKS)
     for holds, kind, words, cause in (
         (consumer, "compat-folder", "", "forward-compat-804"),
+        (consumer and shown and own and shown > own, "smi-version", "", "forward-compat-804"),  # a newer libcuda
         (heard(facts, *WITHIN), LATER, "", "container-cgroup-lost-devices"),  # it had its GPU at first
         (blind, "ld-library-path", "/usr/lib/wsl/lib", "wsl-libcuda-shadowed"),
         (heard(facts, AILING) and mine and all(cc < BF16 for cc in mine), "bf16-asked", "", "gpu-feature-unsupported"),

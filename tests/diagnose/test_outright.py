@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpustack.diagnose.engine import judge
+from gpustack.diagnose.fitting import misfits
+from gpustack.diagnose.machine.completing import complete
 from gpustack.imports import load_texts
 from gpustack.imports.texts import take
 from gpustack.model.report import Confidence
@@ -110,6 +112,11 @@ FAULTS = (
         *("container-capabilities-missing", "compute"),
     ),
     (
+        "docker exec -it plex nvidia-smi\n| NVIDIA-SMI 460.67   Driver Version: 460.67   CUDA Version: N/A  |",
+        *("container-capabilities-missing", "compute"),
+    ),
+    ("KERNEL_ERROR: invalid device function in cuda_ml_optimiser.cu (error-code 8)", "arch-not-in-build", "function"),
+    (
         (
             "NVIDIA_DRIVER_CAPABILITIES=compute,utility\nCannot load libnvidia-encode.so.1\n"
             "The minimum required Nvidia driver for nvenc is 470.57.02 or newer"
@@ -197,6 +204,8 @@ def test_people_who_speak_of_throttling_make_nothing_certain() -> None:
         ("/usr/bin/ld: no se puede encontrar -lcuda", "libcuda-so-symlink-missing", "link"),
         ("ld: -lcuda kann nicht gefunden werden", "libcuda-so-symlink-missing", "link"),
         ("RTX 4060: it falls back to `torch-2.6.0+cpu`", "cpu-only-build", "build cu124"),
+        ("RTX 2060, optixInit()\nOPTIX_ERROR_UNSUPPORTED_ABI_VERSION (7801)", "driver-too-old-for-cuda-build", "OptiX"),
+        ("PG-Strom: You are running using the stub version of nvrtc", "stub-on-loader-path", "stubs"),
     ],
 )
 def test_what_a_message_says_outright_is_the_cause(said: str, cause: str, remedy: str) -> None:
@@ -256,3 +265,48 @@ def test_firmware_that_a_gpu_starts_without_is_no_fault() -> None:
     line = "amdgpu 0000:19:00.0: Direct firmware load for amdgpu/vega20_{}.bin failed with error -2"
     assert judge(read(line.format("rlc")), MATRIX).verdict.root_causes == ("gpu-firmware-missing",)
     assert not judge(read(line.format("ta")), MATRIX).verdict.root_causes
+
+
+@pytest.mark.parametrize(
+    ("said", "causes"),
+    [
+        ("Device #0 HotSpot temp: {} C\nDevice #0 is running too hot", ((68, ()), (92, ("gpu-overheat",)))),
+        ("GPU {} C\nit gets too hot and throttles", ((66, ("gpu-overheat",)),)),
+    ],
+)
+def test_a_program_that_calls_a_mild_gpu_too_hot_blames_nothing(
+    said: str, causes: tuple[tuple[int, tuple[str, ...]], ...]
+) -> None:
+    for celsius, cause in causes:
+        assert judge(read(said.format(celsius)), MATRIX).verdict.root_causes == cause
+
+
+def test_the_name_of_a_program_is_no_heat() -> None:
+    said = 'GTX 980 at P8 and 22 W. gpu-hot says "throttle status: performance"'
+    assert judge(read(said), MATRIX).verdict.root_causes == ()
+
+
+def test_open_files_that_run_out_at_a_limit_set_by_hand_are_no_low_limit() -> None:
+    said = "Failed accept4: Too many open files"
+    assert judge(read(said), MATRIX).verdict.root_causes == ("open-files-low",)
+    assert judge(read(f"docker run --ulimit nofile=65535:65535 x\n{said}"), MATRIX).verdict.root_causes == ()
+
+
+def test_a_symbol_of_torch_itself_only_says_that_torch_is_to_be_imported_first() -> None:
+    said = "ImportError: lltm_cpp.cpython-36m-x86_64-linux-gnu.so: undefined symbol: {}"
+    first = judge(read(said.format("THPVariableClass")), MATRIX).verdict.root_causes
+    other = judge(read(said.format("THPVariable_Wrap")), MATRIX).verdict.root_causes
+    assert (first, other) == ((), ("extension-abi-mismatch",))
+
+
+def test_a_cuda_version_above_the_drivers_own_shows_a_compat_library() -> None:
+    smi = "| NVIDIA-SMI 460.91.03    Driver Version: 460.91.03    CUDA Version: {}     |"
+    row = "|   0  GeForce GTX 1650    Off  | 00000000:01:00.0 Off |                  N/A |"
+    other, own = (misfits(complete(read(f"{smi.format(one)}\n{row}"), MATRIX), MATRIX) for one in ("11.3", "11.2"))
+    assert set(other) == {"forward-compat-804"}
+    assert not own
+
+
+def test_a_gpu_that_julias_cuda_dropped_is_named_as_dropped() -> None:
+    said = "Your Tesla V100-SXM2-32GB GPU (compute capability 7.0) is not supported on CUDA 13+."
+    assert judge(read(said), MATRIX).candidates[0].id == "arch-dropped-by-toolkit"

@@ -51,7 +51,7 @@ STANDS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (r"nvidia-smi -q -d PCI", "nvidia-smi", "echo 'Current : 1'", "echo 'Current : 5'"),
     (r"nvidia-smi (--query-gpu=\S+ --format=csv|-q( .*)?)", "nvidia-smi", *SMI),
-    (r"ldconfig -p \| grep lib\S+", "ldconfig", *LISTS),
+    (r"ldconfig -p \| grep (lib\S+|-E '\S+')", "ldconfig", *LISTS),
     (r"systemctl (is-active|status) nvidia-fabricmanager", "systemctl", "echo failed; exit 3", "echo active"),
     (r"nvcc --(version|list-gpu-arch)", "nvcc", "exit 127", "echo compute_120"),
     (r"rocminfo( \| grep gfx)?", "rocminfo", "echo 'no HSA device'; exit 1", "echo 'Name: gfx1100'"),

@@ -128,8 +128,10 @@ def add(folder: Path) -> Case:
 
 def put(case: Case, *, held_out: bool = False) -> None:
     """Write a case to the file of its cause, replacing any with the same id."""
-    for cause in {*causes(held_out=held_out), case.root_cause}:
-        path = (HELD_OUT if held_out else FOLDER) / f"{cause}.toml"
+    folder, line = HELD_OUT if held_out else FOLDER, f'\nid = "{case.id}"\n'
+    there = {cause for cause in causes(held_out=held_out) if line in (folder / f"{cause}.toml").read_text("utf-8")}
+    for cause in {*there, case.root_cause}:
+        path = folder / f"{cause}.toml"
         before = of(cause, held_out=held_out) if path.exists() else ()
         after = [one for one in before if one.id != case.id] + [case] * (cause == case.root_cause)
         if not after:

@@ -1,8 +1,9 @@
 """The index of candidates, built from the recorded cases and the words of findings and messages, and how well it ranks.
 
-The weights are the sum of two ways of learning from words weighted by rarity: a ridge regression of the causes, solved
-for a weight of each document, of which there are fewer than words, and a logistic regression. docs/decisions/0012 says
-why they were chosen, 0032 why both, and 0033 how weights are written.
+The weights are the sum of three ways of learning from words weighted by rarity: a ridge regression of the causes,
+solved for a weight of each document, of which there are fewer than words, a logistic regression, and a narrow one
+(``narrow``). docs/decisions/0012 says why the first was chosen, 0032 and 0041 why the others, and 0033 how weights
+are written.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from gpustack.matrix.subjects.candidates import NO_CAUSES as OTHERS
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.terms import leads_of
+from tools.cases import narrow
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -60,16 +62,18 @@ if TYPE_CHECKING:
 
 FILE = assets.MATRIX / "candidates.toml"
 WORDINGS = Path(__file__).with_name("wordings")  # how people and programs may put each cause, in our own words
-LEAST_OFTEN, PAIRS = 2, 3  # texts that contain a word, or a pair of neighbours
+LEAST_OFTEN, ABROAD, PAIRS = 2, 3, 5  # texts that contain a word, one of another alphabet, or a pair of neighbours
 RIDGE = 1.0  # how much a weight costs
 PENALTY = 0.1  # the same for the logistic regression
 TRIES = {"maxiter": 40, "maxcor": 5}  # its steps: more of them rank no better
-LEAST = 0.06  # weights nearer to 0 are left out
+NARROW = 0.5  # how much the narrow regression counts
+LEAST = 0.08  # weights nearer to 0 are left out
 RECOGNISED, NEIGHBOURS = 1.5, 0.5  # what a message, and a pair of words, tells relative to a word as rare
 # The weight of the text of a finding or of a message row, and of a wording, relative to a machine.
 OF_FINDINGS, OF_MESSAGES, OF_WORDINGS = 1.0, 1.0, 0.2
 MOST_OF_CASE = 14  # words that identify a recorded machine
-SHARPNESS = 10.0  # by which the ridge regression's scores are multiplied: fitted, with more or less it ranks worse
+RIDGES = 10.0  # by which the ridge regression's scores are multiplied: with more or less it ranks worse
+SHARPNESS = 7.0  # by which all are then, so that shares are as likely as they say
 FOLDS = 10
 EXACT, MOST_STEPS = 1e-3, 200  # what may be left of the equations, and the steps after which they are given up
 _SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of regular expressions, not words
@@ -168,10 +172,12 @@ def built(documents: Sequence[Document]) -> Index:
 def _tells(documents: Sequence[Document]) -> dict[str, float]:
     """Return by its name how informative each word is: the rarer, the more."""
     often = Counter(name for one in documents for name in one.seen)
-    known = (
-        name for name in sorted(often) if often[name] >= (LEAST_OFTEN if name.isascii() and not _pair(name) else PAIRS)
-    )
+    known = (name for name in sorted(often) if often[name] >= _least(name))
     return {name: log((len(documents) + 1) / (often[name] + 1)) * _counts(name) for name in known}
+
+
+def _least(name: str) -> int:
+    return PAIRS if _pair(name) else LEAST_OFTEN if name.isascii() else ABROAD
 
 
 def _pair(name: str) -> bool:
@@ -203,7 +209,9 @@ def _weights(words: sparse.csr_array, documents: Sequence[Document], causes: Seq
         often[one.cause] += one.weight  # type: ignore[assignment]
     counts = np.array([one.weight / often[one.cause] ** 0.5 for one in documents], np.float32)
     counts /= counts.mean()
-    return _ridge(words, documents, causes, counts) + _logistic(words, documents, causes, counts) / SHARPNESS
+    true = np.array([causes.index(one.cause) for one in documents])
+    others = _logistic(words, documents, causes, counts) + NARROW * narrow.learnt(words, true, len(causes), counts)
+    return np.asarray(_ridge(words, documents, causes, counts) + others / RIDGES, np.float32)
 
 
 def _logistic(

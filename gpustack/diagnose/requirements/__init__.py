@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.events import APPLICATION, LINK, MEMORY, SUMMARY, because_said, chains, said
+from gpustack.diagnose.machine.events import APPLICATION, LINK, MEMORY, SUMMARY, because_said, chains, heard, said
 from gpustack.diagnose.machine.values import items, number, text, told
 from gpustack.diagnose.requirements import counts, states
 from gpustack.diagnose.requirements.records import by_id, by_maker
@@ -95,7 +95,7 @@ def said_outright(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     maker = None if facts.find("gpu") else next((one for name, one in by_maker().items() if facts.find(name)), None)
     for name, record in by_id().items():
         lines = [one for one in said(facts, *record.said) if not NEEDLESS.search(one.line)]
-        if lines:
+        if lines and not heard(facts, *record.unless):
             rows = [row for row in patterns(matrix) if row.kind == lines[0].kind]
             row = next((one for one in rows if one.compiled().search(lines[0].line)), rows[0])
             yield Finding(

@@ -33,7 +33,8 @@ class Maker:
 class Record:
     """What a finding is: its layer, its component, its remedy, and what ``gpustack explain ID`` prints.
 
-    ``doc`` is None if a rule with the same id has the text. ``said`` are the messages that say it outright.
+    ``doc`` is None if a rule with the same id has the text. ``said`` are the messages that say it outright, unless one
+    of ``unless`` is there.
     """
 
     layer: Layer
@@ -47,6 +48,7 @@ class Record:
     doc: str | None = None
     explained_by: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
 
     def fix(self, gpu: str | None, maker: Maker | None = None) -> Fix:
         """Return the remedy for the GPU at this address, or for the whole machine, with its maker's commands."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SHUT_DOWN = (sh("wsl.exe --shutdown"),)
 
 
-@rule("libcuda-missing", Layer.DRIVER, "libcuda")
+@rule("libcuda-missing", Layer.DRIVER, "libcuda", explained_by=("container-capabilities-missing",))
 def libcuda_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The driver works, but its CUDA library (libcuda) is missing.
 

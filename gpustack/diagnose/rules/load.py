@@ -154,7 +154,7 @@ DENIED = re.compile(
     re.IGNORECASE,
 )
 LIMIT = 100  # °C: above what any part of a GPU has in operation
-COOL = 54  # °C: no memory of a GPU is at its limit then
+COOL, MILD = 54, 80  # °C: no memory of a GPU is at its limit then, and no part of one, whatever a program's own limit
 ADVICE = "Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan profile."
 
 
@@ -166,11 +166,12 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     could. Check fans, airflow, dust and the room temperature; in a server, also the fan profile.
     """
     yield from heat(facts)
-    told = [whole(one.values.get("celsius")) for one in said(facts, "degrees-told")]
-    told += [number(gpu.copy.facts, "temperature", "gpu_c") or 0 for gpu in gpus(facts)]
-    cool = 0 < max(told, default=0) <= COOL  # then what the driver calls a thermal slowdown is about something else
+    spoken = max((whole(one.values.get("celsius")) for one in said(facts, "degrees-told")), default=0)
+    told = [spoken, *(number(gpu.copy.facts, "temperature", "gpu_c") or 0 for gpu in gpus(facts))]
+    # When cool, what the driver calls a thermal slowdown is about something else.
+    needless = {"slowdown": 0 < max(told) <= COOL, "running too hot": 0 < spoken <= MILD}
     hot = [one for one in said(facts, "overheat") if not DENIED.search(one.line)]
-    hot = [one for one in hot if not (cool and "slowdown" in one.line.lower())]
+    hot = [one for one in hot if not any(words in one.line.lower() and no for words, no in needless.items())]
     lost = heard(facts, *GONE) or any(event.spoken for event in faults(facts, 79))
     gone, least = lost or heard(facts, OFF), 0 if heard(facts, OFF) else LIMIT
     told_of = [one for one in said(facts, "temperature-told") if gone and whole(one.values.get("celsius")) >= least]

@@ -276,8 +276,11 @@ def _headers(facts: Facts) -> Finding:
 
 
 CAPABILITIES = "driver-capabilities"
-NO_CUDA = ("missing-library", "cuda-available-false", "no-driver-found", "cuinit-no-device", "nvml-missing")
-NO_VIDEO, NO_SMI = "video-library-missing", "container-no-smi"
+NO_VIDEO, NO_SMI, SMI_NO_CUDA = "video-library-missing", "container-no-smi", "smi-no-cuda"
+NO_CUDA = (
+    *("missing-library", "cuda-available-false", "no-driver-found", "cuinit-no-device", "nvml-missing"),
+    SMI_NO_CUDA,
+)
 BY_RUNTIME = re.compile(r"--runtime[= ]+[\"']?nvidia")
 INSIDE = ("container-told", "container-inside-said", "docker-run", "docker-compose-gpu", "visible-devices")
 
@@ -291,8 +294,10 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
     utility and compute. Set what is needed, or all, in the image or when the container is started.
     """
     given = {one.strip() for one in (value(facts, CAPABILITIES, "capabilities") or "").split(",")} - {""}
-    video = heard(facts, NO_VIDEO) and (bool(given) or bool(facts.host.container) or heard(facts, *INSIDE))
+    inside = bool(facts.host.container) or heard(facts, *INSIDE)
     compute = bool(given) and "compute" not in given and heard(facts, *NO_CUDA)
+    video = heard(facts, NO_VIDEO) and (bool(given) or inside)
+    compute = compute or (inside and heard(facts, SMI_NO_CUDA))
     runtime = any(BY_RUNTIME.search(one.line) for one in said(facts, "docker-run"))
     absent = heard(facts, NO_SMI) or (heard(facts, "smi-missing") and heard(facts, *INSIDE))
     utility = absent and ((bool(given) and "utility" not in given) or runtime)

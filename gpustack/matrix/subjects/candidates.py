@@ -32,11 +32,11 @@ LIBRARIES = (
     *("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia", "dcgm"),
     *("flash_attn", "exllama", "amdvlk", "ggml_metal", "cuarray", "flashinfer", "nvenc", "nvdec", "cuvid"),
 )
-WITHIN = ("cuda", "nvidia", "rocm", "opencl", "vulkan")  # pycuda, getcudaenableddevicecount
+WITHIN = ("cuda", "nvidia", "rocm", "opencl", "vulkan", "optix")  # pycuda, getcudaenableddevicecount
 CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla", "quadro", "jetson")
 # By how much the score of a cause has to be above that of none, which other texts have taught, where words tell of the
 # stack though they name no part of it, and there are few of them: their score is high by chance (docs/decisions/0030).
-ABOVE, FEW = 0.45, 24
+ABOVE, FEW = 0.64, 24
 # What else names it, beside the names of systems: parts, and programs that run on GPUs only.
 OWN = frozenset(
     {
