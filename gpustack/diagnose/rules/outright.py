@@ -295,8 +295,8 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
     """
     given = {one.strip() for one in (value(facts, CAPABILITIES, "capabilities") or "").split(",")} - {""}
     inside = bool(facts.host.container) or heard(facts, *INSIDE)
-    compute = bool(given) and "compute" not in given and heard(facts, *NO_CUDA)
     video = heard(facts, NO_VIDEO) and (bool(given) or inside)
+    compute = bool(given) and "compute" not in given and heard(facts, *NO_CUDA)
     compute = compute or (inside and heard(facts, SMI_NO_CUDA))
     runtime = any(BY_RUNTIME.search(one.line) for one in said(facts, "docker-run"))
     absent = heard(facts, NO_SMI) or (heard(facts, "smi-missing") and heard(facts, *INSIDE))
