@@ -28,8 +28,14 @@ RATE, LAST = 3e-3, 0.02  # of learning, and the share of it that is left at the 
 MEAN, SQUARE, TINY = 0.9, 0.999, 1e-8  # Adam's
 
 
+def shares(scores: Numbers) -> Numbers:
+    """Return how likely each cause is by its score; the shares of a row add up to 1."""
+    likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(likely / likely.sum(axis=1, keepdims=True), np.float32)
+
+
 @dataclass(slots=True)
-class _Matrix:
+class _Learnt:
     """A matrix that is learnt, with Adam's running means; only rows that a step touches change."""
 
     held: Numbers
@@ -53,8 +59,8 @@ class _Narrow:
     def __init__(self, words: int, causes: int, seed: int) -> None:
         self.chance = np.random.default_rng(seed)
         wide = np.float32(sqrt(WIDTH))
-        self.places = _Matrix(self.chance.normal(size=(words, WIDTH)).astype(np.float32) / wide)
-        self.directions = _Matrix(self.chance.uniform(-1, 1, (WIDTH, causes)).astype(np.float32) / wide)
+        self.places = _Learnt(self.chance.normal(size=(words, WIDTH)).astype(np.float32) / wide)
+        self.directions = _Learnt(self.chance.uniform(-1, 1, (WIDTH, causes)).astype(np.float32) / wide)
 
     def learn(
         self, texts: sparse.csr_array, causes: NDArray[np.int64], counts: Numbers, number: int, rate: float
@@ -65,9 +71,7 @@ class _Narrow:
         seen = sparse.csr_array((held, columns, texts.indptr), shape=(len(causes), len(rows)))
         passed = self._left((len(causes), WIDTH), NUMBERS_LEFT_OUT)
         narrow = (seen @ self.places.held[rows]) * passed
-        likely = narrow @ self.directions.held
-        likely = np.exp(likely - likely.max(axis=1, keepdims=True))
-        likely /= likely.sum(axis=1, keepdims=True)
+        likely = shares(narrow @ self.directions.held)
         likely[np.arange(len(causes)), causes] -= 1
         slope = likely * (counts / len(causes))[:, np.newaxis]
         back = (slope @ self.directions.held.T) * passed

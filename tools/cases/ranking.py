@@ -209,24 +209,20 @@ def _weights(words: sparse.csr_array, documents: Sequence[Document], causes: Seq
         often[one.cause] += one.weight  # type: ignore[assignment]
     counts = np.array([one.weight / often[one.cause] ** 0.5 for one in documents], np.float32)
     counts /= counts.mean()
-    true = np.array([causes.index(one.cause) for one in documents])
-    others = _logistic(words, documents, causes, counts) + NARROW * narrow.learnt(words, true, len(causes), counts)
+    places = {cause: at for at, cause in enumerate(causes)}
+    true = np.array([places[one.cause] for one in documents])
+    others = _logistic(words, true, len(causes), counts) + NARROW * narrow.learnt(words, true, len(causes), counts)
     return np.asarray(_ridge(words, documents, causes, counts) + others / RIDGES, np.float32)
 
 
-def _logistic(
-    words: sparse.csr_array, documents: Sequence[Document], causes: Sequence[str], counts: Numbers
-) -> Numbers:
+def _logistic(words: sparse.csr_array, causes: NDArray[np.int64], many: int, counts: Numbers) -> Numbers:
     """Return the weights with which the causes of the documents are likeliest, less what large weights cost."""
-    places = {cause: at for at, cause in enumerate(causes)}
-    true = np.arange(len(documents)), np.array([places[one.cause] for one in documents])
-    turned, shape = words.T.tocsr(), (words.shape[1], len(causes))
+    true = np.arange(len(causes)), causes
+    turned, shape = words.T.tocsr(), (words.shape[1], many)
 
     def cost(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         held = flat.reshape(shape).astype(np.float32)
-        likely = words @ held
-        likely = np.exp(likely - likely.max(axis=1, keepdims=True))
-        likely /= likely.sum(axis=1, keepdims=True)
+        likely = narrow.shares(words @ held)
         surprise = -(counts * np.log(np.maximum(likely[true], np.finfo(np.float32).tiny))).sum()
         likely[true] -= 1
         slope = turned @ (likely * counts[:, np.newaxis]) + PENALTY * held
