@@ -38,7 +38,7 @@ UNWELL = ("fabric-manager-failed", "device-count-zero", "memory-without-process-
 # What says that something beside a GPU at work is wrong.
 WRONG = (
     *(*ILL, "works-as-root", "device-count-zero", "gpus-fail-together", "gpu-unused-said"),
-    *("gpu-complaint", "cpu-used"),
+    *("gpu-complaint", "cpu-used", "undefined-symbol-said"),
 )
 SHOWN = ("gpu-busy-said", "out-of-memory", "gpu-listed")
 DENIALS = {"no", "not", "found", "false", "without", "until"}  # beside words that all is fine
@@ -51,9 +51,9 @@ ANSWERS, RESULT, ALONE = (0.3, 0.75), (0.1, 0.5), 16
 CLEAR = 0.25  # how much of all weight it has to have beside an answer or a result: of few words it is spread thin
 # The same where words alone tell of it: without and beside what is wrong, and beside a rate that somebody complains of;
 # how many words, where they name no part of the stack and where they do; and how much of it that of a GPU at work has
-# to have alone, beside so much of all, where they name one, or where they do not (docs/decisions/0037 to 0039).
-SURE, RATED, ENOUGH = (0.7, 0.97), 0.98, (20, 8)
-AT_LEAST, UNNAMED = ((0.0, 0.5), (0.9, 0.3), (0.97, 0.02)), 0.98
+# to have alone, beside so much of all, where they name one, or where they do not (docs/decisions/0037 to 0042).
+SURE, RATED, ENOUGH = (0.75, 0.97), 0.98, (12, 8)
+AT_LEAST, UNNAMED = ((0.0, 0.5), (0.9, 0.3), (0.97, 0.02), (0.99, 0.0)), ((0.97, 0.95),)
 # What people say of programs as well is not AGAINST it.
 AGAINST = tuple({*WRONG} - {"gpus-fail-together", "gpu-unused-said", "hang", "gpu-complaint"})
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
@@ -187,7 +187,7 @@ class _Text:
             return False
         rate = self.complains and heard(self.facts, "rate-said")
         sure = RATED if rate else SURE[heard(self.facts, *WRONG)]
-        least = AT_LEAST if self.named else ((0.0, UNNAMED),)
+        least = AT_LEAST if self.named else UNNAMED
         return calm >= sure and any(calm >= beside and sound >= alone for beside, alone in least)
 
     def share(self, healthy: Collection[str]) -> float:

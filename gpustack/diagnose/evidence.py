@@ -229,7 +229,12 @@ def elsewhere(cause: str, facts: Facts) -> bool:
 def can_be(finding: Finding, facts: Facts) -> bool:
     """Return whether a machine that a text describes can have this; without any GPU, nothing of one is at fault."""
     without = none_here(facts, surely=True) and not any(one.id in GPUS for one in facts.components)
-    return not elsewhere(finding.id, facts) and not (without and finding.severity in EXPLAINING)
+    mac = any(one.values.get("kind") == "mac" for one in said(facts, "nvidia-absent-said"))
+    without = without or (mac and finding.id in OF_NVIDIA_GPUS)
+    plain = finding.component == "pytorch" and text(told(facts, "pytorch"), "accelerator") == "cpu"
+    beside = plain and "directml" in facts.words and amd.foreign(facts)  # DirectML's part of PyTorch runs beside it
+    meant = (without and finding.severity in EXPLAINING) or (beside and finding.id == "cpu-only-build")
+    return not (meant or elsewhere(finding.id, facts))
 
 
 def possible(cause: str, facts: Facts) -> bool:

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from gpustack.model.report import Because
 
 WHEEL_OF_CUDNN = re.compile(r"nvidia-cudnn-cu(\d\d)|cudnn")
-INSTALLS = ("package-install-said", "package-build-said", "setup-failed")
-ORT = ("onnxruntime-gpu", "onnxruntime")
+INSTALLS, ORT = ("package-install-said", "package-build-said", "setup-failed"), ("onnxruntime-gpu", "onnxruntime")
 WITHIN = ("docker-run", "container-told")
 MANYLINUX, PYTHON = re.compile(r"manylinux_(\d+)_(\d+)_"), re.compile(r"-cp(3)(\d{1,2})-cp3[^\s/]{0,60}\.whl")
 REFUSED, LATER = "insufficient-driver", "later-without-gpu-said"
@@ -265,13 +264,14 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     for holds, kind, words, cause in (
         (consumer, "compat-folder", "", "forward-compat-804"),
         (consumer and shown and own and shown > own, "smi-version", "", "forward-compat-804"),  # a newer libcuda
+        (shown and own and shown < own, "smi-version", "", "compat-libs-803"),  # an older one
+        (not facts.host.wsl and heard(facts, "docker-desktop"), "toolkit-needs-nvml", "", "container-toolkit-missing"),
         (heard(facts, *WITHIN), LATER, "", "container-cgroup-lost-devices"),  # it had its GPU at first
         (blind, "ld-library-path", "/usr/lib/wsl/lib", "wsl-libcuda-shadowed"),
         (heard(facts, AILING) and mine and all(cc < BF16 for cc in mine), "bf16-asked", "", "gpu-feature-unsupported"),
     ):
         yield from ((cause, because_said(one)) for one in said(facts, kind) if holds and words in one.line)
-    switch, daemon = told(facts, "nvswitch"), told(facts, "nvidia-fabricmanager")
-    if flag(switch, "on_bus") and not daemon and heard(facts, *NO_GPU):
+    if flag(told(facts, "nvswitch"), "on_bus") and not told(facts, "nvidia-fabricmanager") and heard(facts, *NO_GPU):
         yield "fabric-manager-not-running", because(facts, "nvswitch", "on_bus")
     if facts.host.wsl and text(told(facts, "nvidia-driver"), "package"):
         yield "wsl-linux-driver-installed", because(facts, "nvidia-driver", "package")

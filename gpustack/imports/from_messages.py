@@ -190,8 +190,9 @@ def join(into: Gathered, matrix: Matrix) -> None:
 
 
 def _served(into: Gathered, matrix: Matrix) -> None:
-    """Add the PyTorch that a server's release requires, if nothing says which is installed."""
-    for server in ("vllm", "sglang"):
+    """Add the PyTorch that a server's release requires, if nothing says which is installed; two are only compared."""
+    named = [server for server in ("vllm", "sglang") if into.version(server)]
+    for server in named if len(named) == 1 else ():
         version = into.version(server)
         known = into.fact("packages", "distributions")
         if not version or "rocm" in version or into.knows("pytorch") or (isinstance(known, dict) and "torch" in known):

@@ -33,6 +33,11 @@ APART = {
     "torch==2.1.2+cu118, CUDA_HOME=/usr/local/cuda-12.4, pip install --no-build-isolation mamba-ssm from source": (
         "nvcc-torch-mismatch"
     ),
+    "nvidia/cuda:10.1-cudnn7-devel-ubuntu18.04\n| NVIDIA-SMI 525.125.06   Driver Version: 525.125.06"
+    "   CUDA Version: 10.1 |\n"
+    "CUDA: no CUDA-capable device is detected": "compat-libs-803",
+    "Docker Desktop on Ubuntu, docker run --gpus all\nnvidia-container-cli: initialization error: load library failed: "
+    "libnvidia-ml.so.1: cannot open shared object file: no such file or directory": "container-toolkit-missing",
     "pip list: torch 2.3.1+cu121, torchvision 0.18.1+cpu, 4090": "torch-torchvision-mismatch",
     "pip install flash_attn-2.7.4.post1+cu12torch2.5cxx11abiFALSE-cp311-cp311-linux_x86_64.whl\ntorch 2.6.0+cu124": (
         "extension-abi-mismatch"

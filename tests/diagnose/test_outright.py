@@ -206,6 +206,15 @@ def test_people_who_speak_of_throttling_make_nothing_certain() -> None:
         ("RTX 4060: it falls back to `torch-2.6.0+cpu`", "cpu-only-build", "build cu124"),
         ("RTX 2060, optixInit()\nOPTIX_ERROR_UNSUPPORTED_ABI_VERSION (7801)", "driver-too-old-for-cuda-build", "OptiX"),
         ("PG-Strom: You are running using the stub version of nvrtc", "stub-on-loader-path", "stubs"),
+        ("ModuleNotFoundError: No module named 'fused_layer_norm_cuda'", "cpu-only-build", "apex"),
+        ("RuntimeError: nms_impl: implementation for device cuda:0 not found.", "cpu-only-build", "mmcv"),
+        (
+            "The version ('90000') of the host compiler ('Apple clang') is not supported",
+            "host-compiler-too-new",
+            "clang",
+        ),
+        ("WARN: Can't get fan speed, error code 15", "gpu-fell-off-bus", "power|seat|riser"),
+        ('/usr/bin/nvidia-modprobe: unrecognized option: "-u"', "nvidia-uvm-missing", "nvidia-uvm|modprobe"),
     ],
 )
 def test_what_a_message_says_outright_is_the_cause(said: str, cause: str, remedy: str) -> None:
@@ -310,3 +319,66 @@ def test_a_cuda_version_above_the_drivers_own_shows_a_compat_library() -> None:
 def test_a_gpu_that_julias_cuda_dropped_is_named_as_dropped() -> None:
     said = "Your Tesla V100-SXM2-32GB GPU (compute capability 7.0) is not supported on CUDA 13+."
     assert judge(read(said), MATRIX).candidates[0].id == "arch-dropped-by-toolkit"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (
+            "package cudatoolkit has constraint __cuda >=11.0 conflicting with __cuda-10.2-0",
+            "driver-too-old-for-cuda-build",
+        ),
+        ("dpkg: error processing package nvidia-dkms-555 (--configure)", "dkms-build-failed"),
+        ('nvc++ on an ARM node: identifier "__float128" is undefined', "host-compiler-too-new"),
+        ("torchaudio -> undefined symbol. 2.1.2 and 2.1.1 both; 2.1.0 works fine.", "torch-torchvision-mismatch"),
+    ],
+)
+def test_what_a_message_mostly_means_is_the_likeliest_cause_and_no_more(said: str, cause: str) -> None:
+    report = judge(read(said), MATRIX)
+    assert report.candidates[0].id == cause
+    assert not report.verdict.root_causes
+    assert report.verdict.status.value == "unknown"
+
+
+NO_DRIVER = 'Error response from daemon: could not select device driver "nvidia" with capabilities: [[gpu]]'
+
+
+@pytest.mark.parametrize(
+    ("machine", "causes"),
+    [("Macbook Pro 2019, Radeon Pro 5300M", ()), ("Apple silicon Mac", ()), ("ubuntu", ("container-toolkit-missing",))],
+)
+def test_a_mac_lacks_no_container_toolkit(machine: str, causes: tuple[str, ...]) -> None:
+    assert judge(read(f"{machine}, docker compose up\n{NO_DRIVER}"), MATRIX).verdict.root_causes == causes
+
+
+@pytest.mark.parametrize(("how", "causes"), [("--use-directml", ()), ("--use-rocm", ("cpu-only-build",))])
+def test_directml_runs_beside_the_pytorch_for_the_cpu(how: str, causes: tuple[str, ...]) -> None:
+    said = f"RX 6800, {how} is slow\ntorch 2.3.1+cpu, Windows 10\nTypeError: 'Pipeline' object is not callable"
+    assert judge(read(said), MATRIX).verdict.root_causes == causes
+
+
+def test_a_symbol_that_torchaudios_own_library_lacks_is_a_torchaudio_of_another_torch() -> None:
+    said = "ImportError: .../torchaudio-0.2-py3.6-linux-x86_64.egg/_torch_sox.cpython-36m-x86_64-linux-gnu.so: {}"
+    symbol = "undefined symbol: _ZN3c1019UndefinedTensorImpl10_singletonE"
+    assert judge(read(said.format(symbol)), MATRIX).verdict.root_causes == ("torch-torchvision-mismatch",)
+
+
+@pytest.mark.parametrize(
+    ("cupy", "cause"), [("cupy-cuda11x", "cuda-major-mixed"), ("cupy-cuda12x", "cuda-runtime-missing")]
+)
+def test_a_library_of_another_major_than_cupys_own_is_mixed_and_one_of_its_own_is_missing(
+    cupy: str, cause: str
+) -> None:
+    said = f"{cupy}==12.0.0\nImportError: libnvJitLink.so.12: cannot open shared object file: No such file or directory"
+    assert judge(read(said), MATRIX).verdict.root_causes == (cause,)
+
+
+def test_full_throttle_is_no_heat() -> None:
+    assert not judge(
+        read("60 hours an epoch on my 2060s? GPU is full throttle, temp is only 52"), MATRIX
+    ).verdict.root_causes
+
+
+def test_two_servers_that_are_compared_require_nothing_of_each_others_pytorch() -> None:
+    said = "vllm0.8.2   272.919 tokens/s\nsglang0.4.4.post4   530.181 tokens/s\nIs sglang faster on this A100?"
+    assert not judge(read(said), MATRIX).verdict.root_causes

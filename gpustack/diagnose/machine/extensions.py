@@ -72,7 +72,7 @@ def sources() -> Mapping[str, str]:
 def of_file(file: str, facts: Facts, matrix: Matrix) -> Extension:
     """Return the package that a file or module belongs to, or the module's own name if unknown."""
     path = file.replace("\\", "/")
-    inside = re.search(r"(?:site|dist)-packages/([A-Za-z0-9_]+)", path)
+    inside = re.search(r"(?:(?:site|dist)-packages|\.\.\.)/([A-Za-z0-9_]+)", path)  # a path may be cut short
     stem = re.sub(r"\.(?:cpython|cp\d|abi3|so|pyd|dll).*$", "", path.rpartition("/")[2])
     for word in (stem, inside[1] if inside else "", *path.split("/")):
         if found := bringing(word):

@@ -51,7 +51,9 @@ OF_CUDA = frozenset(
 )
 NOT_FOUND, NOT_LOADED, BY_TENSORFLOW = "missing-library", "cannot-load-library", "missing-library-tf"
 OF_BITSANDBYTES = re.compile("bitsandbytes|CUDA SETUP", re.IGNORECASE)
-WHEEL = re.compile(r"nvidia-(?:cuda-runtime|cublas|cudnn|cufft|cusparse|cusolver|cuda-nvrtc)-cu(\d\d)")
+WHEEL = re.compile(
+    r"nvidia-(?:cuda-runtime|cublas|cudnn|cufft|cusparse|cusolver|cuda-nvrtc)-cu(\d\d)|cupy-cuda(\d\d)\w"
+)
 TOOLKIT = step("install the CUDA toolkit that the program was built for")
 # A library is there, and does not fit another: a symbol is missing, or what the loader complains of is another's path.
 UNFIT = re.compile(r"undefined symbol|: symbol \w|Error: /\S+\.so[\w.]*:?$")
@@ -120,7 +122,7 @@ def missing(facts: Facts, matrix: Matrix) -> tuple[Missing, ...]:
 
 def cuda_here(facts: Facts, matrix: Matrix) -> tuple[Here, ...]:
     """Return the signs of CUDA majors on this machine, the surest first; the driver's version is not one."""
-    found = [*_files(facts, matrix), *_toolkits(facts), *_builds(facts), *_wheels(facts)]
+    found = [*_files(facts, matrix), *_toolkits(facts), *_builds(facts), *_wheels(facts, matrix)]
     return tuple(sorted(found, key=lambda one: not one.sure))
 
 
@@ -222,13 +224,14 @@ def _files(facts: Facts, matrix: Matrix) -> Iterator[Here]:
             yield Here(major=major, what=path if len(path) <= LONG else name, because=because_said(message))
 
 
-def _wheels(facts: Facts) -> Iterator[Here]:
+def _wheels(facts: Facts, matrix: Matrix) -> Iterator[Here]:
+    sought = {major for one in missing(facts, matrix) for major in one.majors}  # CuPy brings none, it was built for one
     for copy in copies(facts, "packages"):
         for name in table(copy.facts, "distributions"):
             match = WHEEL.fullmatch(name)
-            if match:
+            if match and (match[1] or int(match[2]) not in sought):
                 ground = because_of(facts, "packages", copy, "distributions", name)
-                yield Here(major=int(match[1]), what=name, because=ground)
+                yield Here(major=int(match[1] or match[2]), what=name, because=ground)
 
 
 def majors(here: Sequence[Here]) -> tuple[int, ...]:

@@ -45,7 +45,7 @@ OWN = frozenset(
         *("egpu", "riser", "risers", "container toolkit", "nv", "transcoding", "plex", "jellyfin", "vaapi", "xpu"),
         *("dlss", "fsr", "dx11", "dx12", "d3d11", "d3d12", "directx", "shaders", "dxgi", "glxgears", "vainfo"),
         *("wayland", "va-api", "jtop", "tegrastats", "trtexec", "deepstream", "megatron", "unsloth", "busbw", "algbw"),
-        *("invokeai", "comfy", "gfpgan", "esrgan", "oobabooga", "xformers", "bitsandbytes", "mps"),
+        *("invokeai", "comfy", "gfpgan", "esrgan", "oobabooga", "xformers", "bitsandbytes", "mps", "gpustack"),
     }
 )
 # What people call a card, or its memory, in other languages.
@@ -67,9 +67,10 @@ MODEL = re.compile(
     r"|a10g|a[34]0|p100|h20|gb10|[67][5-9][05]0xtx?|b5[78]0|a[357][1578]0m?)s?"
 )
 NOT_A_MODEL = "1080"  # the height of a picture
-# A release of NVIDIA's driver, a card that is no number alone, a GPU of Intel's, or how hot a card is.
+# A release of NVIDIA's driver, or two in short, a card that is no number alone, a GPU of Intel's, or how hot a card is.
 PHRASE = re.compile(
     r"\bdrivers? (?:version )?[3-6]\d{2}(?:\.\d{2,3}){0,2}\b|(?<![\w.])[3-6]\d{2}\.\d{2,3}\.\d{2}\b|\bintel u?hd\b"
+    r"|(?<![\w.])[3-6]\d{2}\.\d{2,3}\b[^\n]{1,30}(?<![\w.])[3-6]\d{2}\.\d{2,3}\b"
     r"|\bgraphics? cards?\b|\bvega\b|\b(?:gt|hd|r[579]) ?[2-9]\d{2,3}x?\b"
     r"|\bcard\b[^.\n]{0,40} \d{2,3} ?(?:°|deg|c\b)"
 )
