@@ -214,6 +214,15 @@ def test_people_who_speak_of_throttling_make_nothing_certain() -> None:
             "clang",
         ),
         ("WARN: Can't get fan speed, error code 15", "gpu-fell-off-bus", "power|seat|riser"),
+        ("Cannot load cudnn shared library. Cannot invoke method cudnnGetVersion.", "cudnn-missing", "cuDNN"),
+        ("NVRM: installed in this system is not supported by open", "open-module-unsupported-gpu", "proprietary"),
+        ("GPU 0: got incorrect temperature 511, ignore", "gpu-sensor-error", "reset"),
+        ("all_reduce_perf hangs on 8 RTX 4090. With p2p disabled all is well", "iommu-acs-p2p", "iommu=pt"),
+        (
+            "Could not dlopen library 'libcudart.so.10.0'; LD_LIBRARY_PATH: /usr/local/cuda-8.0",
+            "tf-cannot-dlopen",
+            "10.0",
+        ),
         ('/usr/bin/nvidia-modprobe: unrecognized option: "-u"', "nvidia-uvm-missing", "nvidia-uvm|modprobe"),
     ],
 )
@@ -382,3 +391,49 @@ def test_full_throttle_is_no_heat() -> None:
 def test_two_servers_that_are_compared_require_nothing_of_each_others_pytorch() -> None:
     said = "vllm0.8.2   272.919 tokens/s\nsglang0.4.4.post4   530.181 tokens/s\nIs sglang faster on this A100?"
     assert not judge(read(said), MATRIX).verdict.root_causes
+
+
+FAILS = "cu->cuInit(0) failed -> CUDA_ERROR_UNKNOWN: unknown error"
+
+
+@pytest.mark.parametrize(
+    ("machine", "cause"),
+    [
+        (
+            "Quadro P4000, Proxmox, jellyfin in an LXC container, nvidia-smi in the container works",
+            "nvidia-uvm-missing",
+        ),
+        (
+            "Quadro P4000, jellyfin in a docker container, since the machine woke from suspend",
+            "uvm-stale-after-suspend",
+        ),
+        ("Quadro P4000, jellyfin, nvidia-smi works", "uvm-stale-after-suspend"),
+    ],
+)
+def test_in_a_container_that_did_not_sleep_an_unknown_error_is_a_missing_node(machine: str, cause: str) -> None:
+    assert judge(read(f"{machine}\n{FAILS}"), MATRIX).verdict.root_causes == (cause,)
+
+
+@pytest.mark.parametrize(
+    ("where", "causes"),
+    [
+        ("habitat-sim in docker, nvidia-smi works", ("container-capabilities-missing",)),
+        ("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=all habitat", ()),
+        ("habitat-sim on my desktop", ()),
+    ],
+)
+def test_a_container_without_a_library_to_draw_with_lacks_the_capability(where: str, causes: tuple[str, ...]) -> None:
+    said = "WindowlessEglApplication::tryCreateContext(): unable to find EGL device for CUDA device 0"
+    assert judge(read(f"{where}\n{said}"), MATRIX).verdict.root_causes == causes
+
+
+def test_tensorflow_without_the_library_to_profile_with_uses_the_gpu_all_the_same() -> None:
+    said = "Could not load dynamic library 'lib{}.so.11.2'; dlerror: cannot open shared object file"
+    blamed = {name: judge(read(said.format(name)), MATRIX).verdict.root_causes for name in ("cupti", "cublas")}
+    assert blamed == {"cupti": (), "cublas": ("tf-cannot-dlopen",)}
+
+
+def test_zeros_that_arrive_on_the_second_gpu_show_no_gpu_at_work() -> None:
+    zeros = "tensor([[[0., 0., 0.,  ..., 0., 0., 0.],\n         [0., 0., 0.,  ..., 0., 0., 0.]]], device='cuda:1')"
+    report = judge(read(f"Moving hidden states from cuda:0 to cuda:1\n{zeros}"), MATRIX)
+    assert (report.verdict.status.value, report.candidates[0].id) == ("unknown", "iommu-acs-p2p")

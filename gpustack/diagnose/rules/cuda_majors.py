@@ -327,8 +327,9 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _excused(wanted: Sequence[Missing], facts: Facts) -> bool:
     """Return whether TensorFlow misses the driver's library, or the runtime alone, which is harmless without a GPU."""
     names = [one.values["soname"] for one in holding(facts, "missing-library-tf", "soname")]
-    if any((soname_library(one) or ("", ""))[0] == "libcuda" or "nvcuda.dll" in one for one in names):
-        return True  # no toolkit brings it
+    driver = any((soname_library(one) or ("", ""))[0] == "libcuda" or "nvcuda.dll" in one for one in names)
+    if driver or (names and all("cupti" in one for one in names)):  # no toolkit brings that; this is to profile with
+        return True
     only = heard(facts, IGNORES) and not heard(facts, SKIPS) and all("cudart" in _spelled(one) for one in wanted)
     return only and not nvidia_here(facts) and facts.find("cuda-toolkit") is None
 

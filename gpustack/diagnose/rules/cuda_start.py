@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 
-NODE = "/dev/nvidia-uvm"
-MODULE = "nvidia-uvm.ko"
+NODE, MODULE = "/dev/nvidia-uvm", "nvidia-uvm.ko"
 MISSING_FAILS = ("cuinit-999", "cuda-unknown-error", "no-device", "cuinit-3", "init-error", "cuda-fails-said")
 NO_CUDA = (*MISSING_FAILS, "cuda-available-false")
 
@@ -42,8 +41,9 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     out, no_node = _out(facts)
     reported = said(facts, "uvm-missing")
     # CUDA starts for root alone, who may load the module and make its node on the way.
-    by_root = heard(facts, "works-as-root") and heard(facts, "cuinit-999", "cuda-unknown-error")
-    implied = heard(facts, *NO_CUDA) and (_listed_without(facts) or by_root) and not works(facts)
+    alone = heard(facts, "works-as-root") and heard(facts, "cuinit-999", "cuda-unknown-error")
+    alone = alone or (heard(facts, "container-told") and heard(facts, "cuinit-999") and not heard(facts, "suspended"))
+    implied = heard(facts, *NO_CUDA) and (_listed_without(facts) or alone) and not works(facts)
     in_text = (bool(reported) or implied) and not heard(facts, "cuda-available-true")
     node = any(NODE in one.line for one in reported) if in_text else not out
     if not (in_text or out or no_node):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.installing import pinned
-from gpustack.diagnose.machine.events import because_said, grounds, heard, holding
+from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said
 from gpustack.diagnose.machine.inventory import Build, builds
 from gpustack.diagnose.machine.lacking import (
     LD_LIBRARY_PATH,
@@ -112,7 +112,8 @@ def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     loader's path.
     """
     wanted = [one for one in missing(facts, matrix) if one.library == CUDNN and one.asker is None]
-    if not wanted:
+    refused = said(facts, "cudnn-not-loaded") if not missing(facts, matrix) else ()
+    if not (wanted or refused):
         return
     major = next((one.number for one in wanted if one.number), "")
     here = cudnn_here(facts)
@@ -120,13 +121,18 @@ def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     cuda = next(iter(majors(cuda_here(facts, matrix))), None)
     wheel = requirement(f"nvidia-cudnn-cu{cuda or 12}", f"=={major}.*" if major else "")
     yield cudnn_missing.finding(
-        title=f"{wanted[0].soname} of cuDNN {major} is not found".replace("  ", " ")
+        title=(f"{wanted[0].soname} of cuDNN {major} is not found" if wanted else "cuDNN is not found").replace(
+            "  ", " "
+        )
         + (f"; cuDNN {others[0]} is installed" if others else ""),
         detail="Another major version of cuDNN cannot take its place."
         if others
         else "It is not installed, or it is inside a wheel, where the loader does not look for other programs.",
         confidence=Confidence.LIKELY,
-        because=(*(because_said(one.message) for one in wanted[:3]), *(ground for _, ground in here[:2])),
+        because=(
+            *map(because_said, [*(one.message for one in wanted), *refused][:3]),
+            *(ground for _, ground in here[:2]),
+        ),
         fix=fixes.advice(
             f"Install cuDNN {major} for the CUDA of the program and let the loader find it.".replace("  ", " "),
             sh("python -m pip install {wheel}", wheel=wheel),

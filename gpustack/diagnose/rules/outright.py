@@ -277,6 +277,7 @@ def _headers(facts: Facts) -> Finding:
 
 CAPABILITIES = "driver-capabilities"
 NO_VIDEO, NO_SMI, SMI_NO_CUDA = "video-library-missing", "container-no-smi", "smi-no-cuda"
+NO_DRAWING = "egl-no-device"
 NO_CUDA = (
     *("missing-library", "cuda-available-false", "no-driver-found", "cuinit-no-device", "nvml-missing"),
     SMI_NO_CUDA,
@@ -301,12 +302,20 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
     runtime = any(BY_RUNTIME.search(one.line) for one in said(facts, "docker-run"))
     absent = heard(facts, NO_SMI) or (heard(facts, "smi-missing") and heard(facts, *INSIDE))
     utility = absent and ((bool(given) and "utility" not in given) or runtime)
-    if "all" in given or not (compute or utility or (video and "video" not in given)):
+    lacking = {
+        "compute": compute,
+        "video": video and "video" not in given,
+        "utility": utility,
+        "graphics": inside and heard(facts, NO_DRAWING) and given.isdisjoint({"graphics", "display"}),
+    }
+    missing = next((one for one, lacks in lacking.items() if lacks), None)
+    if "all" in given or missing is None:
         return
-    missing = "compute" if compute else "video" if video else "utility"
     yield container_capabilities_missing.finding(
         title=f"The container got the GPU without the capability {missing!r}, so its library is missing",
-        because=grounds(facts, CAPABILITIES, NO_VIDEO, *NO_CUDA, *(("docker-run", NO_SMI) if utility else ())),
+        because=grounds(
+            facts, CAPABILITIES, NO_VIDEO, NO_DRAWING, *NO_CUDA, *(("docker-run", NO_SMI) if utility else ())
+        ),
         confidence=Confidence.CERTAIN if given else Confidence.LIKELY,
         fix=fixes.advice(
             "Start the container with the capability, or with all. With --runtime=nvidia alone, an image that names no "
