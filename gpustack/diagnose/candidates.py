@@ -49,13 +49,13 @@ SPOKEN = frozenset({"the", "is", "i", "my", "on", "to", "of", "in", "it", "why"}
 # a complaint (docs/decisions/0030). The answer alone has few words.
 ANSWERS, RESULT, ALONE = (0.3, 0.75), (0.1, 0.5), 16
 CLEAR = 0.25  # how much of all weight it has to have beside an answer or a result: of few words it is spread thin
-# The same where words alone tell of it: without and beside what is wrong, and beside a rate that somebody complains of;
+# The same where words alone tell of it: without and beside what is wrong, or a rate that somebody complains of;
 # how many words, where they name no part of the stack and where they do; and how much of it that of a GPU at work has
 # to have alone, beside so much of all, where they name one, or where they do not (docs/decisions/0037 to 0042).
-SURE, RATED, ENOUGH = (0.75, 0.97), 0.98, (12, 8)
-AT_LEAST, UNNAMED = ((0.0, 0.5), (0.9, 0.3), (0.97, 0.02), (0.99, 0.0)), ((0.97, 0.95),)
+SURE, ENOUGH = (0.75, 0.97), (12, 8)
+AT_LEAST, UNNAMED = ((0.0, 0.5), (0.9, 0.3), (0.97, 0.02), (0.99, 0.0)), ((0.97, 0.98),)
 # What people say of programs as well is not AGAINST it.
-AGAINST = tuple({*WRONG} - {"gpus-fail-together", "gpu-unused-said", "hang", "gpu-complaint"})
+AGAINST = tuple({*WRONG, "gpu-idle"} - {"gpus-fail-together", "gpu-unused-said", "hang", "gpu-complaint"})
 OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 # How much likelier that is to which a message mostly leads, to which it leads too, what explains it, and what does not
@@ -186,7 +186,7 @@ class _Text:
         if odd or self.led or len(self.words) < ENOUGH[self.named]:
             return False
         rate = self.complains and heard(self.facts, "rate-said")
-        sure = RATED if rate else SURE[heard(self.facts, *WRONG)]
+        sure = SURE[heard(self.facts, *WRONG) or rate]
         least = AT_LEAST if self.named else UNNAMED
         return calm >= sure and any(calm >= beside and sound >= alone for beside, alone in least)
 

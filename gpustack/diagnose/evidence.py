@@ -231,10 +231,7 @@ def can_be(finding: Finding, facts: Facts) -> bool:
     without = none_here(facts, surely=True) and not any(one.id in GPUS for one in facts.components)
     mac = any(one.values.get("kind") == "mac" for one in said(facts, "nvidia-absent-said"))
     without = without or (mac and finding.id in OF_NVIDIA_GPUS)
-    plain = finding.component == "pytorch" and text(told(facts, "pytorch"), "accelerator") == "cpu"
-    beside = plain and "directml" in facts.words and amd.foreign(facts)  # DirectML's part of PyTorch runs beside it
-    meant = (without and finding.severity in EXPLAINING) or (beside and finding.id == "cpu-only-build")
-    return not (meant or elsewhere(finding.id, facts))
+    return not elsewhere(finding.id, facts) and not (without and finding.severity in EXPLAINING)
 
 
 def possible(cause: str, facts: Facts) -> bool:

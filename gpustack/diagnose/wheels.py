@@ -9,9 +9,9 @@ from gpustack.diagnose.change_sets import FAMILY, change_set, place
 from gpustack.diagnose.installing import clause, pinned
 from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.extensions import distribution_of, sources
-from gpustack.diagnose.machine.frameworks import torch, torch_cuda, torch_version
+from gpustack.diagnose.machine.frameworks import installed, torch, torch_cuda, torch_version
 from gpustack.diagnose.requirements.fits import driver_fit
-from gpustack.matrix.subjects.torch import companions
+from gpustack.matrix.subjects.torch import companions, torch_for_torchaudio, torch_for_torchvision
 from gpustack.model.command import (
     ADDRESS,
     BUILD_TAG,
@@ -104,6 +104,9 @@ def together(facts: Facts, matrix: Matrix, environment: str | None, verify: Comm
     )
 
 
+MADE_FOR = {"torchvision": torch_for_torchvision, "torchaudio": torch_for_torchaudio}
+
+
 def companions_fix(facts: Facts, matrix: Matrix, package: str) -> Fix:
     """Return how torch and torchvision or torchaudio are brought to releases of one day, with all beside them."""
     build = torch(facts)
@@ -112,7 +115,9 @@ def companions_fix(facts: Facts, matrix: Matrix, package: str) -> Fix:
     known = together(facts, matrix, environment, verify)
     if known:
         return known
-    made = companions(matrix, (torch_version(facts) or "").partition("+")[0])
+    made, held = companions(matrix, (torch_version(facts) or "").partition("+")[0]), installed(facts, package)
+    if made is None and held and package in MADE_FOR:
+        made = MADE_FOR[package](matrix, held)
     fit = {"torchvision": made.torchvision, "torchaudio": made.torchaudio}.get(package) if made else None
     pins = {"torch": made.torch, package: fit} if made and fit else {"torch": None, package: None}
     wanted = tuple(requirement(name, f"=={release}" if release else "") for name, release in pins.items())

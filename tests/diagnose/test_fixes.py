@@ -50,7 +50,7 @@ KNOWN = frozenset(
         *("torch-cluster", "torch-spline-conv", "torchao", "torchtext", "torchcodec", "torch-tensorrt", "natten"),
         *("gsplat", "spconv", "horovod", "nixl", "lmcache", "sageattention", "mmcv", "mmcv-full", "fbgemm-gpu"),
         *("transformer-engine", "tensorrt", "tensorrt-llm", "open3d", "xinference"),
-        *("numpy", "setuptools", "wheel", "packaging", "ninja"),
+        *("numpy", "setuptools", "wheel", "packaging", "ninja", "openmim"),
     }
 )
 OF_NVIDIA = re.compile(

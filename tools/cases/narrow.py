@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 WIDTH = 128  # numbers between words and causes
-STARTS = 2  # tables that are learnt, each from another seed: their mean ranks better, and has fewer weights
+STARTS = 5  # tables that are learnt, each from another seed: their mean ranks better, and has fewer weights
 TEXTS, ROUNDS = 256, 12  # texts of a step, and how often all are seen
 WORDS_LEFT_OUT, NUMBERS_LEFT_OUT = 0.5, 0.4
 RATE, LAST = 3e-3, 0.02  # of learning, and the share of it that is left at the end

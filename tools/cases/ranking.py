@@ -73,7 +73,7 @@ RECOGNISED, NEIGHBOURS = 1.5, 0.5  # what a message, and a pair of words, tells 
 OF_FINDINGS, OF_MESSAGES, OF_WORDINGS = 1.0, 1.0, 0.2
 MOST_OF_CASE = 14  # words that identify a recorded machine
 RIDGES = 10.0  # by which the ridge regression's scores are multiplied: with more or less it ranks worse
-SHARPNESS = 7.0  # by which all are then, so that shares are as likely as they say
+SHARPNESS = 6.5  # by which all are then, so that shares are as likely as they say
 FOLDS = 10
 EXACT, MOST_STEPS = 1e-3, 200  # what may be left of the equations, and the steps after which they are given up
 _SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of regular expressions, not words

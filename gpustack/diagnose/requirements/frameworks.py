@@ -119,7 +119,8 @@ def _intel(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 def _amd(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return whether a PyTorch supports AMD's GPUs, if there is no NVIDIA GPU as well."""
     targets = [name for copy in copies(facts, "amd-gpu") if (name := text(copy.facts, "gfx"))]
-    if capabilities(facts) or build.accelerator is None:
+    beside = "directml" in facts.words and build.accelerator == "cpu"  # DirectML's part of PyTorch runs beside it
+    if capabilities(facts) or build.accelerator is None or beside:
         return
     for gfx in dict.fromkeys(targets):
         where, tag = build.copy.environment, (build.copy.build or "").removeprefix("rocm")

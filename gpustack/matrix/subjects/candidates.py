@@ -25,9 +25,9 @@ NOTHING_WRONG, WORKS = HEALTHY = ("none", "works")
 DOUBT = "doubt"
 NO_CAUSES = (*HEALTHY, DOUBT)
 DIGITS, STEP = 36, 3  # numbers have two base-36 digits; a weight has one for the cause, and one digit for how much
-# How informative a word is, in hundredths. A weight is a square, of 264ths, so that small and large ones have a digit:
-# up to 2 for a cause, and 0.55 against it. The digit of 0 is 12.
-SCALE, SQUARES, ZERO = 100, 264, 12
+# How informative a word is, in hundredths. A weight is a square, of 120ths, so that small and large ones have a digit:
+# up to 4.4 for a cause, and 1.2 against it. The digit of 0 is 12.
+SCALE, SQUARES, ZERO = 100, 120, 12
 LIBRARIES = (
     *("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia", "dcgm"),
     *("flash_attn", "exllama", "amdvlk", "ggml_metal", "cuarray", "flashinfer", "nvenc", "nvdec", "cuvid"),
@@ -36,7 +36,7 @@ WITHIN = ("cuda", "nvidia", "rocm", "opencl", "vulkan", "optix")  # pycuda, getc
 CARDS = ("rtx", "gtx", "geforce", "radeon", "rx4", "rx5", "rx6", "rx7", "tesla", "quadro", "jetson")
 # By how much the score of a cause has to be above that of none, which other texts have taught, where words tell of the
 # stack though they name no part of it, and there are few of them: their score is high by chance (docs/decisions/0030).
-ABOVE, FEW = 0.64, 24
+ABOVE, FEW = 0.69, 24
 # What else names it, beside the names of systems: parts, and programs that run on GPUs only.
 OWN = frozenset(
     {
