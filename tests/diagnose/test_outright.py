@@ -420,6 +420,7 @@ def test_in_a_container_that_did_not_sleep_an_unknown_error_is_a_missing_node(ma
         ("habitat-sim in docker, nvidia-smi works", ("container-capabilities-missing",)),
         ("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=all habitat", ()),
         ("habitat-sim on my desktop", ()),
+        ("habitat-sim in docker, rocminfo lists gfx1100, Radeon RX 7900 XTX", ()),
     ],
 )
 def test_a_container_without_a_library_to_draw_with_lacks_the_capability(where: str, causes: tuple[str, ...]) -> None:

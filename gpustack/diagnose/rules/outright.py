@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import manager
 from gpustack.diagnose.installing import FROM_SOURCE
+from gpustack.diagnose.machine import amd
 from gpustack.diagnose.machine.events import because_said, grounds, heard, said, value
 from gpustack.diagnose.machine.values import version
 from gpustack.diagnose.rule import rule
@@ -302,11 +303,12 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
     runtime = any(BY_RUNTIME.search(one.line) for one in said(facts, "docker-run"))
     absent = heard(facts, NO_SMI) or (heard(facts, "smi-missing") and heard(facts, *INSIDE))
     utility = absent and ((bool(given) and "utility" not in given) or runtime)
+    drawing = inside and heard(facts, NO_DRAWING) and not amd.foreign(facts)
     lacking = {
         "compute": compute,
         "video": video and "video" not in given,
         "utility": utility,
-        "graphics": inside and heard(facts, NO_DRAWING) and given.isdisjoint({"graphics", "display"}),
+        "graphics": drawing and given.isdisjoint({"graphics", "display"}),
     }
     missing = next((one for one, lacks in lacking.items() if lacks), None)
     if "all" in given or missing is None:
@@ -324,7 +326,7 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
                 "add -e NVIDIA_VISIBLE_DEVICES=all -e NVIDIA_DRIVER_CAPABILITIES=all to the command that starts the "
                 "container"
             ),
-            verify=sh("ldconfig -p | grep -E 'libcuda|libnvidia-encode|libnvcuvid'"),
+            verify=sh("ldconfig -p | grep -E 'libcuda|libnvidia-encode|libnvcuvid|libEGL_nvidia|libnvoptix'"),
         ),
     )
 
