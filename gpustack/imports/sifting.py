@@ -159,7 +159,9 @@ DOCUMENTED = re.compile(
     r"|\b(?:sample|example) (?:line|output|log|message)s? (?:from|of|in)\b[^\n:]{0,40}:[ \t]*\n[^\n]*"
     r"|\bexam (?:q|question)\b[^\n]*"
     r"|^(?:\$ )?(?:e?grep|git grep) -\w+ \"[^\"\n]{1,80}\"[^\n]*\n(?:[\w./+-]{1,120}:[^\n]*\n?){0,10}"
-    r"|^[ \t]*echo \"[^\"\n]*\"; exit \d",
+    r"|^[ \t]*echo \"[^\"\n]*\"; exit \d"
+    # What btop logs at each start about makers of whom no GPU is here.
+    r"|^[^\n]{0,80}\bGPUs will not be detected\b[^\n]{0,80}",
     re.IGNORECASE | re.MULTILINE,
 )
 ANOTHER = re.compile(

@@ -438,3 +438,12 @@ def test_zeros_that_arrive_on_the_second_gpu_show_no_gpu_at_work() -> None:
     zeros = "tensor([[[0., 0., 0.,  ..., 0., 0., 0.],\n         [0., 0., 0.,  ..., 0., 0., 0.]]], device='cuda:1')"
     report = judge(read(f"Moving hidden states from cuda:0 to cuda:1\n{zeros}"), MATRIX)
     assert (report.verdict.status.value, report.candidates[0].id) == ("unknown", "iommu-acs-p2p")
+
+
+def test_a_monitor_that_looks_for_every_makers_gpus_says_nothing_of_those_that_are_not_here() -> None:
+    said = "btop 1.4.0, two Radeons\n(18:31:28) | DEBUG: Failed to initialize NVML, {}: Driver Not Loaded"
+    blamed = {
+        words: judge(read(said.format(words)), MATRIX).verdict.root_causes
+        for words in ("NVIDIA GPUs will not be detected", "error 9")
+    }
+    assert blamed == {"NVIDIA GPUs will not be detected": (), "error 9": ("nvidia-module-not-loaded",)}
