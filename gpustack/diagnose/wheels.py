@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gpustack.diagnose.machine.extensions import Extension
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.torch import Companions
     from gpustack.model.facts import Facts
 
 
@@ -104,7 +105,11 @@ def together(facts: Facts, matrix: Matrix, environment: str | None, verify: Comm
     )
 
 
-MADE_FOR = {"torchvision": torch_for_torchvision, "torchaudio": torch_for_torchaudio}
+def made_for(matrix: Matrix, package: str, version: str) -> Companions | None:
+    """Return the torch, and the others, that go with a release of torchvision or torchaudio."""
+    if package == "torchvision":
+        return torch_for_torchvision(matrix, version)
+    return torch_for_torchaudio(matrix, version) if package == "torchaudio" else None
 
 
 def companions_fix(facts: Facts, matrix: Matrix, package: str) -> Fix:
@@ -116,8 +121,7 @@ def companions_fix(facts: Facts, matrix: Matrix, package: str) -> Fix:
     if known:
         return known
     made, held = companions(matrix, (torch_version(facts) or "").partition("+")[0]), installed(facts, package)
-    if made is None and held and package in MADE_FOR:
-        made = MADE_FOR[package](matrix, held)
+    made = made or (made_for(matrix, package, held) if held else None)
     fit = {"torchvision": made.torchvision, "torchaudio": made.torchaudio}.get(package) if made else None
     pins = {"torch": made.torch, package: fit} if made and fit else {"torch": None, package: None}
     wanted = tuple(requirement(name, f"=={release}" if release else "") for name, release in pins.items())

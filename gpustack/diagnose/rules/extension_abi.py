@@ -62,7 +62,7 @@ def torch_torchvision_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding
 def _sources(facts: Facts, matrix: Matrix) -> bool:
     """Return whether sources of torchvision are imported instead of a package that belongs to this torch."""
     release, found = torch_version(facts), installed(facts, "torchvision")
-    made = _made_for(matrix, "torchvision", found) if found else None
+    made = wheels.made_for(matrix, "torchvision", found) if found else None
     return bool(heard(facts, "hub-vision") and release and made and minor(made.torch) == minor(release))
 
 
@@ -92,18 +92,12 @@ def _apart(facts: Facts, matrix: Matrix, package: str) -> bool:
     release, found = torch_version(facts), installed(facts, package)
     if not (release and found and PLAIN.fullmatch(release) and PLAIN.fullmatch(found)):
         return False
-    made = _made_for(matrix, package, found)
+    made = wheels.made_for(matrix, package, found)
     if package == "torchaudio" and within(found, f">={LAST_AUDIO}"):
         return False  # it pins no torch any more
     return bool(
         made and rows.release_of(matrix, release) and minor(made.torch) != minor(release) and made.pin.startswith("==")
     )
-
-
-def _made_for(matrix: Matrix, package: str, version: str) -> Companions | None:
-    if package == "torchvision":
-        return rows.torch_for_torchvision(matrix, version)
-    return rows.torch_for_torchaudio(matrix, version) if package == "torchaudio" else None
 
 
 def _vision_finding(
@@ -113,7 +107,7 @@ def _vision_finding(
     found = installed(facts, package) or _conflicting(facts, package)
     other, own = value(facts, "torchvision-cuda-mismatch", "found"), value(facts, "torchvision-cuda-mismatch", "torch")
     cudas = f" (CUDA {own} and CUDA {other})" if other and own else ""
-    made = _made_for(matrix, package, found) if found else None
+    made = wheels.made_for(matrix, package, found) if found else None
     right = rows.companions(matrix, release) if release and is_version(release) else None
     return torch_torchvision_mismatch.finding(
         instance=package,
