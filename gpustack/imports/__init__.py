@@ -148,7 +148,8 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
 
         more = getattr(error.__cause__, "msg", "") == "Extra data"  # other text follows somebody's JSON
         ours = any(one.match(text.lstrip()) for one in (own_reports.OURS, own_reports.BEGIN))
-        if more or ours or not JSON.match(plain):
+        pasted = origin.lower().endswith(PASTED) and b'"schema"' not in plain[:FEW]
+        if more or ours or pasted or not JSON.match(plain):
             return None
         raise
     schema = said.get("schema")
@@ -156,6 +157,7 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
     return said if ours else None
 
 
+PASTED, FEW = (".txt", ".log"), 200  # somebody's cut JSON in a text is text, unless a snapshot of ours was cut
 JSON = re.compile(rb"\{\s*(?:\"|$)")  # no label of a log's stream, no dictionary of Python
 OURS = (
     b"gpustack",

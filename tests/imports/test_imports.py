@@ -99,6 +99,13 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, content: str, why: str)
     assert path in str(refused.value)
 
 
+def test_json_that_was_cut_is_text_where_the_file_is_one_and_it_is_no_snapshot(tmp_path: Path) -> None:
+    cut = '{"error": "CUDA error: no kernel image is available for execution on the device",\n "gpu": '
+    assert report(read([write(tmp_path / "error.txt", cut)], NOTHING)).verdict.root_causes == ("arch-not-in-build",)
+    with pytest.raises(InputError, match="cut off or damaged"):
+        read([write(tmp_path / "snapshot.txt", '{"schema": "gpustack.snapshot/1", "host": ')], NOTHING)
+
+
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):
         read([str(tmp_path / "none.json")], NOTHING)
