@@ -190,7 +190,7 @@ OF_IMAGE = {
     "vllm-openai": "vllm",
     "sglang": "sglang",
     "text-generation-inference": "tgi",
-} | {"ollama": "ollama"}
+}
 PLAIN = re.compile(r"^(?P<version>\d+\.\d+\.\d+(?:\.post\d+)?)(?=$|-)")
 
 
