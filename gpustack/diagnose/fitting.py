@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 WHEEL_OF_CUDNN = re.compile(r"nvidia-cudnn-cu(\d\d)|cudnn")
 INSTALLS, ORT = ("package-install-said", "package-build-said", "setup-failed"), ("onnxruntime-gpu", "onnxruntime")
-WITHIN = ("docker-run", "container-told")
+WITHIN, BUILDS = ("docker-run", "container-told"), {"building", "compiling"}
 MANYLINUX, PYTHON = re.compile(r"manylinux_(\d+)_(\d+)_"), re.compile(r"-cp(3)(\d{1,2})-cp3[^\s/]{0,60}\.whl")
 REFUSED, LATER = "insufficient-driver", "later-without-gpu-said"
 LACKS = ("missing-library", "missing-library-tf", "cannot-load-library", REFUSED)
@@ -165,12 +165,12 @@ def _generations(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, Because]]:
     floor = serving.vllm_floor(matrix, vllm) if vllm else None
     if floor and here and all(cc < floor.capability for cc, _ in here):
         yield "arch-not-in-build", because(facts, "vllm", "version")
-    ailing = heard(facts, AILING)
+    ailing, built = heard(facts, AILING), _compiles(facts) or not BUILDS.isdisjoint(facts.words)
     for one in (*(said(facts, "cuda-build-said") if ailing else ()), *said(facts, "gpu-listed")):
         if older(CudaVersion.parse(next(filter(None, map(one.values.get, ("of", "cuda", "runtime"))), None))):
             yield "arch-not-in-build", because_said(one)
-    toolkit = used(facts) if ailing and not any(one.cuda for one in builds(facts)) else None
-    old = toolkit and own and toolkit.cuda < own and _compiles(facts)
+    toolkit = used(facts) if (ailing or built) and not any(one.cuda for one in builds(facts)) else None
+    old = toolkit and own and toolkit.cuda < own and built
     if toolkit and (old or older(toolkit.cuda)):
         yield "toolkit-too-old-for-arch" if old else "arch-not-in-build", toolkit.because
 

@@ -181,6 +181,13 @@ OWNED = re.compile(
     rf"(?P<name>{_NUMBER})(?=s?(?:[,.;:)?!]|$|"
     r" (?:and|with|but|GPUs?|cards?|here|in|is|at|has|runs|\u00e0|mit|avec|con)\b)|[\u7684\u663e\u5361\uff0c\u3002])"
 )
+# A generation: "my 50-series card", "RTX 5000 series", "GTX 10xx", in Chinese and in Japanese.
+SERIES = re.compile(
+    r"(?<![A-Za-z\d_.,+/-])(?:(?P<named>(?i:RTX|GTX|GeForce|NVIDIA))[ -]?)?(?P<series>10|16|20|30|40|50)(?:00)?"
+    r"(?:[ -]?(?i:series|\u7cfb\u5217?|\u756a\u53f0|\u30b7\u30ea\u30fc\u30ba)"
+    r"(?P<what> (?i:(?:nvidia |rtx )?(?:card|gpu|graphic)))?"
+    r"|(?i:xx)(?![\w.]))"
+)
 # "Changed my old GT 1030 to an RX 580": what precedes the second word is gone, what follows it is here.
 REPLACED = re.compile(
     r"\b(?:chang|swap|switch|replac|trad|exchang)(?:e|es|ed|ing|ped|ping)\b[^.;?\n]{0,60}? (?:to|for|with|by) "
@@ -243,13 +250,21 @@ def _gpu_words_named(line: str, here: Callable[[str], bool]) -> Iterator[tuple[s
     seen: set[str] = set()
     taken = {one.end() for one in REPLACED.finditer(line)} & {one.start("name") for one in NAME.finditer(line)}
     former = min(taken, default=0)
-    for match in [*NAME.finditer(line), *LABELLED.finditer(line), *OWNED.finditer(line)]:
+    series = list(SERIES.finditer(line))
+    ends = [one.end() for one in series]
+    found = [*NAME.finditer(line), *LABELLED.finditer(line), *OWNED.finditer(line)]
+    named = [one for one in found if not any(one.start("name") < end < one.end("name") + 9 for end in ends)]
+    for match in named:
         name = match["name"].strip()
         spelt = re.sub(r"nvidia|geforce|[\W_]", "", name.lower())
         if not (match.start() in taken or here(line[: match.start()])) or match.start() < former or spelt in seen:
             continue
         seen.add(spelt)
         yield name, _count(match)
+    for match in () if named else series:
+        sure = match["named"] or match["what"] or match["series"] not in {"10", "16", "20"}
+        if sure and here(line[: match.start()]):
+            yield f"GeForce {'GTX' if match['series'] in {'10', '16'} else 'RTX'} {match['series']} series", 1
 
 
 def _count(match: re.Match[str]) -> int:

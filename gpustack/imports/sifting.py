@@ -160,6 +160,8 @@ DOCUMENTED = re.compile(
     r"|\bexam (?:q|question)\b[^\n]*"
     r"|^(?:\$ )?(?:e?grep|git grep) -\w+ \"[^\"\n]{1,80}\"[^\n]*\n(?:[\w./+-]{1,120}:[^\n]*\n?){0,10}"
     r"|^[ \t]*echo \"[^\"\n]*\"; exit \d"
+    # CUDA.jl then takes the driver's own.
+    r"|\bCould not use forward compatibility package\b[^\n]*"
     # What btop logs at each start about makers of whom no GPU is here.
     r"|^[^\n]{0,80}\bGPUs will not be detected\b[^\n]{0,80}",
     re.IGNORECASE | re.MULTILINE,

@@ -56,7 +56,7 @@ CUDA = "RuntimeError: The NVIDIA driver on your system is too old (found version
         "UserWarning: Attempting to use hipBLASLt on an unsupported architecture! Overriding blas backend to hipblas",
         "W0000 gpu_timer.cc:114] Skipping the delay kernel, measurement accuracy will be reduced",
         "      0/99     21.5G   0.07797   0.02942        21      1280:  56% 83/148 [07:22<05:34, 5.14s/it]\nKeyError",
-        "Sizes of tensors must match (77, 154), is the prompt too long? A1111 does 18 it/s here on the 4090 otherwise",
+        "Sizes of tensors must match (77, 154), is the prompt too long? A1111 does 18 it/s here on a 4090 with others",
         "RTX A6000, nerfstudio: Rays / Sec 1.21 M, step 22300 (74.33%). PSNR 14 et plein de floaters. Mes poses ?",
         "On the H20\nFav2: 0.840ms, 81.8 TFLOPS\nFav3: 0.572ms, 120.1 TFLOPS",
         "13B model, 22 layers on the GPU\nGenerating (1025 / 1024 tokens)\nTotal:26.96s (12.93T/s)",

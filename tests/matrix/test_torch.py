@@ -145,7 +145,6 @@ def test_ptx_is_promised_on_linux_alone() -> None:
         ("2.7.1", "0.22.1", "2.7.1"),
         ("1.13.1", "0.14.1", "0.13.1"),
         ("1.7.0", "0.8.1", "0.7.0"),
-        ("1.0.1", "0.2.2", None),
     ],
 )
 def test_torchvision_and_torchaudio_of_a_release(version: str, vision: str, audio: str | None) -> None:
@@ -153,6 +152,12 @@ def test_torchvision_and_torchaudio_of_a_release(version: str, vision: str, audi
     assert found is not None
     assert (found.torchvision, found.torchaudio) == (vision, audio)
     assert found.pin == f"=={version}"
+
+
+def test_a_torchvision_without_compiled_parts_goes_with_more_than_one_torch() -> None:
+    found = torch.companions(MATRIX, "1.0.1")
+    assert found is not None
+    assert (found.torchvision, found.torchaudio, found.pin) == ("0.2.2", None, "<1.2")
 
 
 def test_torch_is_found_by_its_companions() -> None:

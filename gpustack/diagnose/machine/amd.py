@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.events import heard
 from gpustack.diagnose.machine.inventory import PASSED_ON, from_text, on_bus
 from gpustack.diagnose.machine.values import copies, flag, items, table, text, texts, told
 from gpustack.model import record
@@ -114,7 +115,7 @@ def _usable(node: JsonValue) -> bool | None:
 
 def alone(facts: Facts) -> bool:
     """Return whether ROCm or an AMD GPU is mentioned and nothing of NVIDIA, so that CUDA's errors are HIP's."""
-    mentioned = copies(facts, "amd-gpu") or copies(facts, "rocm")
+    mentioned = copies(facts, "amd-gpu") or copies(facts, "rocm") or heard(facts, "rocm-named")
     return bool(mentioned) and not any(copies(facts, one) for one in ("gpu", "nvidia-driver", "cuda-toolkit"))
 
 

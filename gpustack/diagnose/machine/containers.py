@@ -31,12 +31,18 @@ FULLY = (
 ASKS = re.compile(rf"{FULLY}|--device[= ]+[\"']?/dev/(?:nvidia|kfd|dri)", re.IGNORECASE)
 ASKS_FULLY = re.compile(FULLY, re.IGNORECASE)  # with the driver's libraries, and not for the device nodes alone
 NOWHERE, LIBCUDA = "libcuda-nowhere", ("ldconfig-libcuda", "libcuda-file", "libcuda-place")
-TOOLKIT = ("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said")
+TOOLKIT = (
+    *("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said"),
+    *("container-cli-incomplete", "toolkit-package-unknown", "cdi-name-taken-for-path", "toolkit-not-validated"),
+)
 TRIED = re.compile(r"\bnvidia/cuda\S{0,200} nvidia-smi\b")
-TOLD = "gpu-not-passed-said"
+TOLD, UNASKED = UNGIVEN = ("gpu-not-passed-said", "no-run-args-said")
 # The name of its machine that TensorFlow prints: a container's own is twelve digits, a pod's ends in two hashes.
 NO_DRIVER, NAMED = "kernel-driver-not-running", re.compile(r"host \((?:[0-9a-f]{12}|[\w.-]+-[0-9a-f]{8,10}-\w{5})\)")
-NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said")
+NOT_FOUND = (
+    *("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said"),
+    *("tegra-nodes-absent", "smi-not-inside-said"),
+)
 NOT_WORKING = (
     *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
     *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303", "tf-gpu-empty", NOWHERE),
@@ -110,7 +116,7 @@ def inside(facts: Facts) -> bool:
     return (
         bool(facts.host.container)
         or _named(facts)
-        or heard(facts, "docker-run", "compose-output", "ngc-no-gpu", "container-no-smi", TOLD)
+        or heard(facts, "docker-run", "compose-output", "ngc-no-gpu", "container-no-smi", TOLD, UNASKED)
         or (heard(facts, "container-inside-said") and heard(facts, "host-smi-works", "nodes-absent-said"))
     )
 
@@ -122,15 +128,21 @@ def mentioned(facts: Facts) -> bool:
 
 def asked_for_gpu(facts: Facts) -> bool | None:
     """Return whether the container was started with a GPU; None if unknown."""
-    if heard(facts, TOLD):
+    if heard(facts, TOLD, UNASKED):
         return False
     started = said(facts, "docker-run")
-    if heard(facts, "container-no-smi") and heard(facts, "smi-version"):
+    if heard(facts, "container-no-smi", "smi-missing") and heard(facts, "smi-version"):
         started = tuple(one for one in started if not TRIED.search(one.line))  # another container, which has its GPU
     asks = ASKS_FULLY if heard(facts, NOWHERE) else ASKS
     if heard(facts, "docker-compose-gpu") or any(asks.search(f"{one.line} {one.values}") for one in started):
         return True
     return False if started else None
+
+
+def idle(facts: Facts) -> bool:
+    """Return whether no GPU is here to be passed on, or only the toolkit's former wrapper (nvidia-docker) is missed."""
+    former = all("nvidia-docker:" in one.line for one in said(facts, *TOOLKIT))
+    return heard(facts, "nvidia-absent-said") or (former and asked_for_gpu(facts) is True)
 
 
 def without_gpu(facts: Facts, matrix: Matrix) -> bool:
@@ -146,15 +158,21 @@ def without_gpu(facts: Facts, matrix: Matrix) -> bool:
         return True
     if heard(facts, NOWHERE) and not heard(facts, "smi-version", *LIBCUDA):
         return True
-    return asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts))
+    return asked is False and (heard(facts, *NOT_WORKING) or heard(facts, UNASKED) or _answered_no(facts))
 
 
 def _new_enough(facts: Facts, matrix: Matrix) -> bool:
     """Return whether the driver runs the newest CUDA that is named, or no driver is named and no CUDA after 12.
 
-    Without a GPU a container has no libcuda, and the runtime calls that an insufficient driver.
+    Without a GPU a container has no libcuda, and the runtime calls that an insufficient driver. A GPU whose last driver
+    runs no such CUDA has none that is new enough.
     """
     wanted = max((build.cuda.major for build in builds(facts) if build.cuda), default=USUAL)
+    arch = naming.architecture(facts, matrix)
+    span = matrix.span(arch) if arch else None
+    last = matrix.branches.get(span.last) if span and span.last else None
+    if last and last.cuda.major < wanted:
+        return False
     highest = naming.own_cuda(facts, matrix) or naming.cuda_of_driver(facts, matrix)
     return highest.major >= wanted if highest else wanted <= USUAL
 

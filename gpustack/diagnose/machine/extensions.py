@@ -35,6 +35,7 @@ FOR_TORCH = re.compile(r"\+.{0,80}?(?:torch|pt)(?P<torch>\d\.?\d+)")
 SERVING = frozenset(
     {"vllm", "sglang", "sgl-kernel", "lmdeploy", "text-generation-inference", "tensorrt-llm", "xinference"}
 )
+LOAD_TORCH = ("vllm", "sglang", "sgl-kernel", "auto-gptq", "flash-attn", "mamba-ssm", "causal-conv1d", "exllamav2")
 
 
 @record
@@ -120,12 +121,22 @@ def listed(facts: Facts, matrix: Matrix) -> tuple[Extension, ...]:
     return tuple(of_name(name, facts, matrix) for name in known if name in distributions(facts))
 
 
+def named(facts: Facts, matrix: Matrix) -> Iterator[Extension]:
+    """Yield the compiled packages that a text names in any way, of those that load torch before their own kernels."""
+    for name in LOAD_TORCH:
+        if {name, name.replace("-", "_")} & {*facts.words}:
+            yield of_name(name, facts, matrix)
+
+
 COMPONENT = "torch-extensions"
 MOST = 3
 LACKS = ("undefined-symbol", "missing-library", "dll-procedure")
 UNNAMED = "a compiled extension"
 OF_CUDA_BUILDS = "libtorch_cuda.so"  # no build of PyTorch for the CPU has it
-TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
+TORCH_OWN = re.compile(
+    r"libtorch(?:_(?:cuda|cpu|python|global|hip)\w{0,20})?\.|libc10|(?<!\w)torch/(?:lib|_C)|libnccl|libcu"
+)
+FRAMEWORK_OF = {TORCH: "torch", "tensorflow": "TensorFlow"}  # who offers what extensions call, by the owner of a name
 
 
 @record
@@ -210,8 +221,8 @@ def _said(copy: Instance) -> bool:
 
 def _symbols(copy: Instance) -> tuple[str, ...]:
     names = texts(copy.facts, "missing")
-    own = _said(copy) and any(part in (copy.path or "") for part in TORCH_OWN)
-    return () if own else tuple(name for name in names if not _said(copy) or symbol_owner(name) == TORCH)
+    own = _said(copy) and bool(TORCH_OWN.search(copy.path or ""))
+    return () if own else tuple(name for name in names if not _said(copy) or symbol_owner(name) in FRAMEWORK_OF)
 
 
 def _libraries(copy: Instance) -> tuple[str, ...]:

@@ -136,13 +136,15 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     outright = heard(facts, *REFUSED)
     strange = _strange(facts)
     there = not any(ABSENT in one.line for one in said(facts, "kfd-not-opened"))  # permissions matter only then
-    fails = heard(facts, *FAILS) or (amd.alone(facts) and heard(facts, "no-device"))  # of HIP, which calls itself CUDA
+    fails = heard(facts, *FAILS) or (heard(facts, "device-owner") and heard(facts, "ailing-said"))
+    fails = fails or (amd.alone(facts) and heard(facts, "no-device"))  # of HIP, which calls itself CUDA
     closed = any("rw-rw-rw-" not in one.line for one in said(facts, *GROUP)) and not _in_group(facts)
     only_root = (there and closed and fails) or (
         heard(facts, "works-as-root") and (heard(facts, "kfd-not-opened") or _in_neither(facts))
     )
-    only_root = only_root or (heard(facts, "works-as-root") and heard(facts, *EMPTY))
-    if not (outright or heard(facts, ADVICE) or only_root or strange or _shut_out(facts)):
+    only_root = only_root or (heard(facts, "works-as-root") and heard(facts, *EMPTY, "rocm-named"))
+    advised = heard(facts, ADVICE) and not heard(facts, "root-fails-said")
+    if not (outright or advised or only_root or strange or _shut_out(facts)):
         return
     nodes = " and ".join(_nodes(facts))
     yield user_not_in_render_group.finding(
@@ -291,7 +293,10 @@ def _fix(facts: Facts) -> Fix:
     )
 
 
-SHM_WORDS_SAID = ("shm-full", "nccl-shm", "shm-bus-error", "shm-too-small-said")
+SHM_WORDS_SAID = (
+    *("shm-full", "nccl-shm", "shm-bus-error", "shm-too-small-said", "ray-shm-small"),
+    "worker-bus-error",
+)
 # What it can look like where the size of the shared memory is given as well.
 MAYBE = ("bus-error-plain", "nccl-system-error")
 SHM_MIB = 1 << 20
@@ -299,6 +304,7 @@ SHM_MIB = 1 << 20
 # commit 0ba3e39. Both read 2026-11-21.
 LEAST = 512 * SHM_MIB
 SMALL = 256 * SHM_MIB  # Docker gives 64 MiB, and NCCL alone wants some tens for each pair of GPUs
+AMPLE = 1 << 35
 SEVERAL = 2
 
 
@@ -312,6 +318,8 @@ def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """
     held, many = number(told(facts, "limits"), "shm_bytes"), len(gpus(facts))
     in_text = heard(facts, *SHM_WORDS_SAID) or (held is not None and held <= SMALL and heard(facts, *MAYBE))
+    in_text = in_text or (heard(facts, MAYBE[0]) and (containers.mentioned(facts) or heard(facts, "gpus-talk")))
+    in_text = in_text and not (held is not None and held >= AMPLE and from_text(facts))
     several, used = many >= SEVERAL, bool(facts.host.container and many)
     if not in_text and not (held is not None and held < LEAST and used and (several or any(builds(facts)))):
         return

@@ -343,7 +343,7 @@ def _finding(facts: Facts, matrix: Matrix, gfx: str | None, confidence: Confiden
         title=f"{what} has no code for {gpu}",
         detail=has,
         because=(
-            *grounds(facts, *CERTAIN, "gfx-unsupported", "gfx-override-said"),
+            *grounds(facts, *CERTAIN, "gfx-unsupported", "gfx-override-said", *(AS_CUDA if amd.alone(facts) else ())),
             *_gpu(facts),
             *because_torch(facts),
         ),

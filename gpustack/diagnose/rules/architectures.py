@@ -43,7 +43,7 @@ NAMED = (
     *("arch-not-compatible", "arch-too-old", "arch-needs-cuda", "tf-ignores-gpu", "tf-no-binary"),
     "container-gpu-unsupported",
 )
-BARE = ("no-kernel-image", "invalid-device-function")
+BARE = ("no-kernel-image", "invalid-device-function", "arch-refused", "kokkos-arch")
 # Programs that are no PyTorch: how each is called, and the command that helps.
 CUDA_BUILD = "cmake -B build -DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES={arch} && cmake --build build --config Release"
 ARCH_LIST = "export TORCH_CUDA_ARCH_LIST={arch}"
@@ -111,8 +111,8 @@ def _has_code(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> boo
 
 
 def _of_older_cuda(facts: Facts, matrix: Matrix) -> bool:
-    """Return whether CUDA takes the code of a TensorFlow for invalid whose CUDA did not know the GPU that is here."""
-    if not heard(facts, INVALID):
+    """Return whether CUDA refuses the code of a TensorFlow whose CUDA did not know the GPU that is here."""
+    if not heard(facts, INVALID, "cublas-status"):
         return False
     cuda = _tensorflow_cuda(facts, matrix)
     known = [matrix.arch(gpu.capability) for gpu in named_gpus(facts) if gpu.capability]

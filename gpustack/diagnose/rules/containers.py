@@ -48,8 +48,8 @@ def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     asked, driver = containers.asked_for_gpu(facts), naming.driver_name(facts, matrix)
     seen = (("linux-kernel", "container"), ("nvidia.ko", "loaded"), ("nvidia.ko", "nodes"))
-    nobody = ": neither --gpus nor a device reservation requests one"
-    how = nobody if asked is False else " (no --gpus), so it has no driver"
+    how = ": neither --gpus nor a device reservation requests one"
+    how = how if asked is False else " (no --gpus), so it has no driver"
     yield container_no_gpus_flag.finding(
         severity=Severity.ERROR if in_text or for_cuda(facts) else Severity.INFO,
         title=f"This container was started without a GPU{how}"
@@ -60,7 +60,7 @@ def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         confidence=Confidence.LIKELY
         if in_text and asked is not False and not heard(facts, "ngc-no-gpu")
         else Confidence.CERTAIN,
-        because=grounds(facts, containers.TOLD, "docker-run", *containers.NOT_FOUND, *containers.NOT_WORKING)
+        because=grounds(facts, *containers.UNGIVEN, "docker-run", *containers.NOT_FOUND, *containers.NOT_WORKING)
         if in_text
         else tuple(because(facts, *names) for names in seen),
         fix=_flag_fix(facts),
@@ -122,6 +122,7 @@ def _flag_fix(facts: Facts) -> Fix:
 
 BLAMED, UNKNOWN, LOST, RELOAD = "reload-blamed-said", "nvml-unknown", "container-lost-said", "daemon-reload"
 WITH = ("node-not-permitted", "restart-helps-said", *NOT_WORKING)
+LATER, UPDATED, LESS = "later-without-gpu-said", "docker-update-said", ("cgroup-devices", "node-not-permitted")
 
 
 @rule(
@@ -133,19 +134,20 @@ WITH = ("node-not-permitted", "restart-helps-said", *NOT_WORKING)
 def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The container's device rules have lost the GPU.
 
-    The device nodes are there and their modes allow opening them, yet opening is refused: the container's cgroup no
-    longer lists them. That happens to running containers when systemd reloads its units (systemctl daemon-reload), and
-    NVML then says "Unknown Error". Start the container again; to keep it from coming back, pass the devices by CDI or
-    by --device.
+    The nodes are there and may be opened by their modes, yet opening is refused: the container's cgroup no longer lists
+    them. That happens to running containers when systemd reloads its units (systemctl daemon-reload), and NVML then
+    says "Unknown Error". Start the container again; to keep that from coming back, pass the devices by CDI or --device.
     """
     reloaded = heard(facts, BLAMED) and heard(facts, *WITH) and not heard(facts, *TOOLKIT)
     reloaded = reloaded or (heard(facts, "node-not-permitted") and heard(facts, "restart-helps-said", RELOAD))
     off = flag(told(facts, "nvidia-container-toolkit"), "no_cgroups") and heard(facts, UNKNOWN, "nvml-blocked")
-    in_text = off or heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)) or reloaded
+    inside = containers.mentioned(facts)
+    unknown = heard(facts, UNKNOWN) and (inside or not facts.host.wsl)
+    updated = heard(facts, UPDATED) and heard(facts, "no-device", "gpu-vanishes", "cgroup-devices")
+    in_text = off or unknown or reloaded or (inside and (updated or heard(facts, LOST, LATER)))
     lost = [path for path, by_mode in refused(facts) if not by_mode]
     if not in_text and (not facts.host.container or not lost or withheld(facts)):
         return
-    inside = containers.mentioned(facts)
     sure = not in_text or heard(facts, RELOAD, "cgroup-devices")
     nvml = " (Failed to initialize NVML: Unknown Error)" * heard(facts, UNKNOWN)
     yield container_cgroup_lost_devices.finding(
@@ -158,9 +160,7 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         "that does the same): nodes that systemd does not know are refused since then. The machine itself is fine."
         * (in_text and not off),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if inside else Confidence.POSSIBLE,
-        because=grounds(
-            facts, "toolkit-no-cgroups", UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works"
-        )
+        because=grounds(facts, "toolkit-no-cgroups", UNKNOWN, LOST, LATER, UPDATED, RELOAD, *LESS, "host-smi-works")
         if in_text
         else (because(facts, "nvidia.ko", "nodes"), because(facts, "nvml", "error")),
         fix=fixes.advice(
@@ -172,8 +172,8 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         if off
         else fixes.advice(
             "Restart the container, with its devices passed by CDI: --device nvidia.com/gpu=all in place of --gpus. "
-            f"{containers.SHOWN} These also prevent it: name each node (--device /dev/nvidia0 and so on), make the "
-            "links in /dev/char (nvidia-ctk system create-dev-char-symlinks --create-all), or let Docker use cgroupfs.",
+            f"{containers.SHOWN} Or name each node (--device /dev/nvidia0 and so on), make links in /dev/char "
+            "(nvidia-ctk system create-dev-char-symlinks --create-all), or let Docker use cgroupfs.",
             sh("docker run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi"),
             verify=sh("nvidia-smi"),
         ),
@@ -184,7 +184,7 @@ RUNS, NO_LIBRARY = sh("docker run --rm --gpus all ubuntu nvidia-smi"), "toolkit-
 OF_DRIVER = ("libdxcore", "libnvidia", "libcuda.so", "libnvoptix")
 SNAP_FAILS = (
     *(NO_LIBRARY, *TOOLKIT, "toolkit-driver-not-loaded", "no-device", "cuda-available-false"),
-    *(*NOT_FOUND, "gpu-unused-said"),
+    *(*NOT_FOUND, "gpu-unused-said", "module-out-said", "cuda-fails-said", "gpu-complaint"),
 )
 
 
@@ -266,12 +266,12 @@ def container_toolkit_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]
     nvidia-container-toolkit, let nvidia-ctk write the engine's configuration, and restart the engine.
     """
     kinds = dict.fromkeys(one.kind for one in said(facts, *TOOLKIT))
-    if not kinds or (list(kinds) == ["cdi-unresolvable"] and heard(facts, "cdi-spec-there")):
+    if not kinds or (list(kinds) == ["cdi-unresolvable"] and heard(facts, "cdi-spec-there")) or containers.idle(facts):
         return  # it names other GPUs than those that are here
     driver = naming.driver_name(facts, matrix)
     yield container_toolkit_missing.finding(
         title=f"nvidia-container-toolkit is not installed or not configured for {_engine(facts)}: "
-        + ", ".join(WHAT[kind] for kind in kinds),
+        + ", ".join(dict.fromkeys(WHAT.get(kind, "a part of it is missing or off") for kind in kinds)),
         detail=f"The driver itself is there: {driver}." if driver else "",
         confidence=Confidence.CERTAIN,
         because=grounds(facts, *TOOLKIT, "runtimes-listed", "docker-run"),

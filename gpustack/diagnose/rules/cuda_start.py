@@ -39,11 +39,11 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     runs, or at boot; in a container its device node must be passed in. Load it and create its node.
     """
     out, no_node = _out(facts)
-    reported = said(facts, "uvm-missing")
-    # CUDA starts for root alone, who may load the module and make its node on the way.
+    reported = said(facts, "uvm-missing", "uvm-not-allowed")
     alone = heard(facts, "works-as-root") and heard(facts, "cuinit-999", "cuda-unknown-error")
-    alone = alone or (heard(facts, "container-told") and heard(facts, "cuinit-999") and not heard(facts, "suspended"))
-    implied = heard(facts, *NO_CUDA) and (_listed_without(facts) or alone) and not works(facts)
+    inside = heard(facts, "container-told") and heard(facts, "cuinit-999")
+    inside = inside and not (heard(facts, "suspended") or containers.without_gpu(facts, matrix))
+    implied = heard(facts, *NO_CUDA) and (alone or ((_listed_without(facts) or inside) and not works(facts)))
     in_text = (bool(reported) or implied) and not heard(facts, "cuda-available-true")
     node = any(NODE in one.line for one in reported) if in_text else not out
     if not (in_text or out or no_node):
@@ -55,7 +55,7 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail=machine(facts, matrix, "NVML and graphics work without it, so the driver looks fine.")
         if in_text
         else "",
-        because=(*grounds(facts, "uvm-missing"), *grounds(facts, *NO_CUDA, most=2), *more(facts))
+        because=(*grounds(facts, "uvm-missing", "uvm-not-allowed"), *grounds(facts, *NO_CUDA, most=2), *more(facts))
         if in_text
         else tuple(because(facts, *names) for names in ((MODULE, "loaded"), (MODULE, "nodes"), ("libcuda", "cu_init"))),
         fix=fixes.advice(
@@ -79,7 +79,8 @@ def _out(facts: Facts) -> tuple[bool, bool]:
     return out, any(flag(node, "exists") is False for node in nodes)
 
 
-OPENED = re.compile(r"open\(|Errno|--device|\bmknod\b|\bls (?:-\w+ )?/dev/nvidia\d")  # one node, not a list of them
+# One node, and not a list of them, as several options of a container are.
+OPENED = re.compile(r"open\(|Errno|^(?!.*--device.*--device).*--device|\bmknod\b|\bls (?:-\w+ )?/dev/nvidia\d")
 
 
 def _listed_without(facts: Facts) -> bool:
@@ -91,7 +92,7 @@ def _listed_without(facts: Facts) -> bool:
     return bool(listed) and facts.find(MODULE) is None
 
 
-UNKNOWN = 999
+UNKNOWN, MISMATCH, NOT_ON_THIS_GPU = 999, 803, 804
 STALE_FAILS = (
     *("cuinit-999", "cuda-unknown-error", "init-error", "cuinit-3", "no-device", "cuda-launch-failure"),
     *("cuda-fails-said", "gpu-unused-said", "cuda-available-false", "no-gpus-discovered"),
@@ -164,8 +165,7 @@ def _stale(facts: Facts) -> bool:
     return known and flag(told(facts, MODULE), "loaded") is True and nvidia_here(facts)
 
 
-# The first branch whose open module has HMM. Source: NVIDIA technical blog, "Simplifying GPU Application Development
-# with Heterogeneous Memory Management" (2023-08).
+# The first branch whose open module has HMM: NVIDIA technical blog on Heterogeneous Memory Management, 2023-08.
 FIRST = 535
 WORKS = "cuda-works-said"
 TORCH = "torch-init-failed"  # PyTorch's words for code 3 of CUDA
@@ -226,9 +226,6 @@ def _lists_all_the_same(facts: Facts) -> bool:
     return works or bool(version(facts, "nvml"))
 
 
-MISMATCH, NOT_ON_THIS_GPU = 803, 804
-
-
 def asked(facts: Facts) -> int | None:
     """Return what cuInit answered, or None where nobody asked it."""
     return number(told(facts, "libcuda"), "cu_init")
@@ -274,7 +271,8 @@ def of_compat(facts: Facts, matrix: Matrix) -> bool:
     short = [one.values["client"].rpartition(".")[0] for one in told_of]
     kernel, inside = driver_release(facts), containers.mentioned(facts)
     beside = DriverRelease.parse(text(told(facts, "nvidia-driver"), "package_version")) if spoken else None
-    if (beside and kernel and beside != kernel) or any(one in line for one in short if one for line in spoken):
+    other = (beside and kernel and beside != kernel) or (told_of and spoken and heard(facts, f"cuda-{MISMATCH}"))
+    if other or any(one in line for one in short if one for line in spoken):
         return True
     found = {DriverRelease.parse(one.values["client"]) for one in told_of} & {one.driver for one in matrix.toolkits}
     return bool(inside and kernel and any(one.branch > kernel.branch for one in found if one))

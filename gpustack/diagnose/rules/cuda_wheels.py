@@ -17,6 +17,7 @@ from gpustack.diagnose.machine.extensions import (
     Extension,
     bringing,
     listed,
+    named,
     of_file,
     of_name,
     other_cuda_alone,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from gpustack.matrix.subjects.training import BitsandbytesRelease
 
 
+BESIDE = frozenset({"torchvision", "torchaudio"})  # they have a finding of their own
 OWN_CUDA = re.compile(r"\+(?:[\w.]{0,20}[._])?cu(?:da)?(?P<major>1\d)")
 
 
@@ -79,6 +81,12 @@ def cuda_major_mismatch_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]
     for message in said(facts, "xformers-built-for"):
         if other_cuda_alone(message):
             yield _built_for(message, facts, matrix)
+            return
+    for message in holding(facts, "torchvision-cuda-mismatch", "package", "torch", "found"):
+        package, mine = message.values["package"], message.values["torch"]
+        ours, theirs = (ranges.numbers(dotted(one) or "")[:1] for one in (mine, message.values["found"]))
+        if package.lower() not in BESIDE and ours and theirs and ours != theirs:
+            yield _finding(Sought(soname=package, majors=theirs, message=message), mine, facts, matrix)
             return
     own = None if _wheels_of_two_majors(facts) and _guessed(facts) else torch_cuda(facts)
     if heard(facts, "bnb-missing-binary"):
@@ -143,11 +151,11 @@ def _imported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             return
 
     yield from islice(_misnamed(facts, matrix), 1)
-    if _wheels_of_two_majors(facts):
-        server = next((one for one in listed(facts, matrix) if one.name in SERVING), None)
-        found = next(_sought(facts, matrix), None)
-        if server and found:
-            yield _unfit(server, found, found.message, facts, matrix)
+    found, several = next(_sought(facts, matrix), None), _wheels_of_two_majors(facts)
+    held = (one for one in listed(facts, matrix) if one.name in SERVING) if several else named(facts, matrix)
+    wheel = next(held, None) if found else None
+    if wheel and found and (several or not _same_major(found, facts)):
+        yield _unfit(wheel, found, found.message, facts, matrix)
 
 
 def _misnamed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -261,7 +269,9 @@ def _finding(found: Sought, own: str, facts: Facts, matrix: Matrix) -> Finding:
 
 def _wheel(message: Message, facts: Facts, matrix: Matrix) -> Extension | None:
     """Return the wheel that looked for the library: as the message names its file, else the server that is listed."""
-    by = message.values.get("by", "")
+    by, package = message.values.get("by", ""), message.values.get("package")
+    if package:
+        return of_name(package.replace("_", "-"), facts, matrix)
     if ("/" in by and "packages/" in by) or ".so" in by:
         return of_file(by, facts, matrix)
     held = [one for one in listed(facts, matrix) if one.name in message.line.replace("_", "-").lower()]
@@ -296,7 +306,7 @@ def bnb_binary_missing_for_cuda(facts: Facts, matrix: Matrix) -> Iterator[Findin
     lacking = known or foreign or _between(facts, matrix, own)
     if heard(facts, MISSING):
         yield _bnb_finding(facts, matrix, Severity.ERROR, Confidence.CERTAIN)
-    elif (heard(facts, *WEAK) and lacking) or known:
+    elif (heard(facts, *WEAK) and lacking) or known or (heard(facts, WEAK[1]) and build is None):
         yield _bnb_finding(facts, matrix, Severity.ERROR, Confidence.LIKELY)
     elif heard(facts, *WEAK) and nvidia_here(facts):
         yield _bnb_finding(facts, matrix, Severity.WARNING, Confidence.POSSIBLE)

@@ -251,7 +251,7 @@ def _two_said(facts: Facts) -> Iterator[Finding]:
         return
     versions = list(dict.fromkeys(number for number, _ in cudnn_here(facts) if number.count(".")))[:3]
     lying = {message.values["path"].rpartition("/")[0]: message for message in holding(facts, "library-file", "path")}
-    where = [folder for folder, message in lying.items() if "libcudnn" in message.values["path"]]
+    where = [folder for folder, message in lying.items() if folder and "libcudnn" in message.values["path"]]
     system = [folder for folder in where if not OWN.search(folder)]
     title = f"Parts of two cuDNN releases are mixed{f': {_and(versions)}' if versions else ''}"
     yield cudnn_two_copies.finding(

@@ -10,6 +10,7 @@ from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.inventory import (
     DRIVER,
     disk_release,
+    driver_release,
     from_text,
     loaded_release,
     nvidia_here,
@@ -101,6 +102,8 @@ def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     code, error = number(told(facts, "nvml"), "code"), text(told(facts, "nvml"), "error")
     if code == 0 or (code is None and error is None) or not nvidia_here(facts):
         return
+    if from_text(facts) and facts.host.wsl and heard(facts, "smi-version"):
+        return  # a function that NVML has not in WSL
     row = matrix.nvml_codes.get(code) if code else None
     name = text(told(facts, "nvml"), "code_name") or (row.name if row else "")
     yield nvml_init_failed.finding(
@@ -173,9 +176,13 @@ def _withheld(facts: Facts) -> Finding:
 
 
 MISMATCH = 18
-SAID = ("nvml-mismatch", "api-mismatch", "tf-driver-mismatch", "modules-apart")
+SAID = (
+    *("nvml-mismatch", "api-mismatch", "tf-driver-mismatch", "modules-apart", "driver-parts-differ-said"),
+    *("upgrade-until-reboot-said", "libcuda-apart", "api-mismatch-cut", "unattended-driver-said"),
+)
 NAMES = ("driver", "driver2", "package", "told", "smi", "plain", "shown")
 RELOAD = (sh("sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia"), sh("sudo modprobe nvidia"))
+FLATPAK, PARTS = "flatpak-gl", ("branch", "minor", "patch")
 
 
 @rule("driver-library-mismatch", Layer.DRIVER, "nvidia-driver")
@@ -187,6 +194,7 @@ def driver_library_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     reload it, or restart. If the module on disk is behind, it was not built or installed with the libraries: bring the
     packages to one release first, since a restart alone would load the old one again.
     """
+    yield from _flatpak(facts)
     code, complained = number(told(facts, "nvml"), "code"), heard(facts, *SAID)
     seen = nvidia_here(facts) and code != 0 and (code == MISMATCH or apart(facts))
     if facts.host.wsl or not (seen or complained) or of_compat(facts, matrix):
@@ -198,6 +206,30 @@ def driver_library_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         because=(*grounds(facts, *SAID), *_grounds(facts)),
         row=row.row if row and code == MISMATCH else None,
         fix=_mismatch_fix(facts, matrix),
+    )
+
+
+def _flatpak(facts: Facts) -> Iterator[Finding]:
+    """Return the finding where Flatpak has the driver's libraries of other releases only: it needs the very same."""
+    driver = driver_release(facts)
+    there = said(facts, FLATPAK)
+    found = [DriverRelease.parse(".".join(filter(None, map(one.values.get, PARTS)))) for one in there]
+    if not (driver and there) or any(
+        one is None or one == driver or (not driver.patch and (one.branch, one.minor) == (driver.branch, driver.minor))
+        for one in found
+    ):
+        return
+    releases = list(dict.fromkeys(map(str, found)))
+    yield driver_library_mismatch.finding(
+        title=f"Flatpak has the libraries of the driver {' and '.join(releases[-2:])}, and the driver is {driver}",
+        because=grounds(facts, FLATPAK),
+        confidence=Confidence.LIKELY,
+        fix=fixes.advice(
+            f"Update Flatpak's runtimes, so that the one of {driver} is among them. Where it is not published yet, use "
+            "the driver that one is published for.",
+            sh("flatpak update"),
+            verify=sh("flatpak list --runtime"),
+        ),
     )
 
 

@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, wheels
 from gpustack.diagnose.machine.events import because_said, grounds, heard, holding, said, value
-from gpustack.diagnose.machine.extensions import SERVING, UNNAMED, Extension, of_name, other_cuda_alone, unfitting
+from gpustack.diagnose.machine.extensions import (
+    FRAMEWORK_OF,
+    SERVING,
+    UNNAMED,
+    Extension,
+    of_name,
+    other_cuda_alone,
+    unfitting,
+)
 from gpustack.diagnose.machine.frameworks import because_package, because_torch, installed, torch_version
 from gpustack.diagnose.machine.linking import TORCH, demangled, symbol_owner
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import torch as rows
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers, within
-from gpustack.model.command import BUILD_TAG, VERSION, sh
+from gpustack.model.command import BUILD_TAG, VERSION, code, sh
 from gpustack.model.facts import Facts, Layer, Message
 from gpustack.model.report import Confidence, Finding, Severity
 
@@ -168,6 +176,12 @@ PYG = (
     "python -m pip install --force-reinstall --no-deps torch-scatter torch-sparse torch-cluster torch-spline-conv"
     " -f https://data.pyg.org/whl/torch-{torch}+{tag}.html"
 )
+FOR_TENSORFLOW = fixes.advice(
+    "Compile it again against the TensorFlow that is here, with the flags that it names, or install the TensorFlow "
+    "that it was built for.",
+    sh("python -c {code}", code=code("import tensorflow as tf; print(*tf.sysconfig.get_compile_flags())")),
+    verify=fixes.TENSORFLOW_SEES,
+)
 COMPANIONS = ("torchvision", "torchaudio", "torchtext")
 
 
@@ -242,24 +256,27 @@ def _of_page(page: Message, facts: Facts) -> Finding:
 def _misfit(one: Unfitting, facts: Facts, matrix: Matrix) -> Finding:
     """Return an extension that misses something of torch, by its own file or by what was said when it was loaded."""
     extension, symbol, file = one.extension, one.symbol, (one.files[0].path or "").rpartition("/")[2]
-    lacks = f"torch offers no {demangled(symbol)} of this form (undefined symbol: {symbol})" if symbol else ""
+    of = FRAMEWORK_OF.get(symbol_owner(symbol or "") or TORCH, "torch")
+    lacks = f"{of} offers no {demangled(symbol)} of this form (undefined symbol: {symbol})" if symbol else ""
     lacks = lacks or (
         f"it needs {one.library}, which this torch does not bring" if one.library else "a procedure was not found"
     )
     abi = " The name shows the C++11 string ABI." if symbol and "__cxx11" in symbol else ""
     part = "" if one.whole else " Its other files match."
-    release = one.torch if one.environment else torch_version(facts)
+    release = one.torch if one.environment else torch_version(facts) if of == "torch" else None
     return extension_abi_mismatch.finding(
         instance=one.mark,
         severity=Severity.ERROR if one.whole else Severity.WARNING,
         layer=Layer.SERVING if extension.name in SERVING else Layer.LIBRARY,
         component=extension.name,
-        title=f"{_first(extension.words)} was built for a different torch than {_torch(release)}",
+        title=f"{_first(extension.words)} was built for a different {of} than {_torch(release)}",
         detail=f"In {file or 'it'}, {lacks}.{part}{abi}{_asks(extension)}",
         because=(*one.because(facts), *because_package(facts, extension.name), *grounds(facts, "pyg-page", most=1)),
         row=extension.row,
         confidence=Confidence.CERTAIN if symbol or one.environment else Confidence.LIKELY,
-        fix=wheels.extension_fix(extension, release, facts, matrix, environment=one.environment),
+        fix=wheels.extension_fix(extension, release, facts, matrix, environment=one.environment)
+        if of == "torch"
+        else FOR_TENSORFLOW,
     )
 
 

@@ -170,7 +170,7 @@ def xe_survivability_mode(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 SMALLEST = 0x1000_0000  # a GPU's window: 256 MiB and more; bridges and other devices ask for less
 BAR_FAILS = (
     *("smi-no-devices", "nvml-not-loaded", "rminit-failed", "no-device", "no-nvidia-gpu", "gpu-lost"),
-    *("module-out-said", "ze-no-devices"),
+    *("module-out-said", "ze-no-devices", "rocm-tool-fails", "opencl-no-platform", "gpu-unused-said"),
 )
 HELPED = re.compile(
     r"4G[^.;]{0,40}\b(?:fix|solv|help|work)\w*|4G[^.]{0,40}\b(?:enabl|turn|switch)\w+[^.]{0,24}\b(?:works?|worked|fixe[sd]|helps|helped|solve[sd])\b|\b(?:fix|solv|help)\w*[^.;]{0,40}4G",
@@ -192,6 +192,7 @@ def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     large = tuple(one for one in said(facts, "bar-no-space") if _large(one))
     setting = (*(one for one in said(facts, "bios-above-4g") if _decides(one)), *said(facts, "bar-small-said"))
     settled = setting if heard(facts, *BAR_FAILS) else tuple(one for one in setting if HELPED.search(one.line))
+    settled = settled or (said(facts, "bios-above-4g") if heard(facts, "ailing-said") else ())
     if works(facts) or not (invalid or large or settled):
         return
     named = next(
@@ -206,7 +207,7 @@ def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         + "; Above 4G Decoding or Resizable BAR is off",
         detail=machine(facts, matrix),
         because=(
-            *map(because_said, (*invalid, *large, *setting)[:5]),
+            *map(because_said, (*invalid, *large, *(settled or setting))[:5]),
             *grounds(facts, *BAR_FAILS, most=2),
             *more(facts),
         ),

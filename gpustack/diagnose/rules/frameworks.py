@@ -294,7 +294,10 @@ def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     "framework-import-fails",
     Layer.FRAMEWORK,
     "pytorch",
-    explained_by=("cudnn-two-copies", "cudnn-too-old", "cudnn-shadowed-by-ld-library-path", *WRONG_LIBRARIES, *NAMED),
+    explained_by=(
+        *("cudnn-two-copies", "cudnn-too-old", "cudnn-shadowed-by-ld-library-path", *WRONG_LIBRARIES, *NAMED),
+        "oneapi-env-not-sourced",
+    ),
 )
 def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework or a library for the GPU cannot be imported at all, with or without a GPU.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LOST, FELL_OFF = 15, 79
 OFF_BUS_SAID = ("fallen-off-bus", "gpu-lost", "pcie-dead")
+ASLEEP, GONE = "power-state-said", re.compile("inaccessible|D3cold", re.IGNORECASE)  # it no longer wakes up
 
 
 @rule(
@@ -41,7 +42,7 @@ def gpu_fell_off_bus(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     it back. If it returns, check the power supply and cables, slot and riser, the temperature, and the firmware of
     machine and GPU.
     """
-    written = said(facts, *OFF_BUS_SAID)
+    written = (*said(facts, *OFF_BUS_SAID), *(one for one in said(facts, ASLEEP) if GONE.search(one.line)))
     logged = {event.pci: event for event in faults(facts, FELL_OFF, spoken=written)}
     lost = [gpu for gpu in gpus(facts) if number(gpu.copy.facts, "code") == LOST]
     row = matrix.xids.get(FELL_OFF) if lost or logged else None
@@ -96,10 +97,11 @@ def _off_bus_finding(
     )
 
 
-ECC_SAID = ("ecc-uncorrectable", "ecc-count", "remap-failed", "remap-pending", "ras-uncorrectable")
+ECC_SAID = ("ecc-uncorrectable", "ecc-count", "remap-failed", "remap-pending", "ras-uncorrectable", "ecc-said")
 NONE = re.compile(r"\b(?:0|no|zero|without) (?:[a-z]+ )?(?:uncorrectable|uncorrected|double[- ]bit)", re.IGNORECASE)
 UNCORRECTED = (95, 64, 140, 48)
 CONTAINED = 94  # only the program that met it is harmed
+REPAIRED = 63  # a row of the memory, or a page of an older GPU, is replaced from the next reset on
 UNCORRECTABLE = 214  # of CUDA
 
 
@@ -114,10 +116,14 @@ def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield from load.memory(facts)
     counted = tuple(one for one in said(facts, *ECC_SAID) if not NONE.search(one.line))
     known = {gpu.mark: number(gpu.copy.facts, "ecc", "uncorrected_volatile") for gpu in gpus(facts)}
+    repaired = () if any(one is not None for one in known.values()) else (REPAIRED,)  # the GPU itself tells it better
     for event in (
-        () if any(known.values()) and counted else faults(facts, *UNCORRECTED, CONTAINED, spoken=counted)
+        () if any(known.values()) and counted else faults(facts, *UNCORRECTED, CONTAINED, *repaired, spoken=counted)
     ):  # counters are compared with the health table
-        contained = event.code == CONTAINED and not event.spoken
+        contained = event.code in {CONTAINED, REPAIRED} and not event.spoken
+        had = (
+            "had uncorrectable memory errors" if event.code != REPAIRED or event.spoken else "marked memory for repair"
+        )
         past = contained or known.get(event.pci or "") == 0
         pci = None if event.spoken else event.pci
         numbered = not event.spoken or event.spoken[-1].kind == "xid-named"
@@ -129,7 +135,7 @@ def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield gpu_ecc_error.finding(
             instance=pci,
             severity=Severity.WARNING if past else Severity.ERROR,
-            title=f"{event.place} {'has had' if past else 'has'} uncorrectable memory errors (ECC"
+            title=f"{event.place} {f'has {had}' if past else 'has uncorrectable memory errors'} (ECC"
             + (f", Xid {event.code})" if numbered else ")"),
             detail=machine(
                 facts, matrix, "Its memory is damaged or had a single bit flip; the program is not at fault."
@@ -197,7 +203,12 @@ def _command(mark: str, action: int | None, *, restart: bool) -> Command:
     return REBOOT if restart else sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(mark))
 
 
-POWER = "power-blamed-said"
+POWER, GONE_OFF = "power-blamed-said", "machine-gone-said"
+# It goes off or starts again, and leaves no trace: a supply that protects itself.
+OFF = re.compile(
+    r"\b(?:re(?:start|boot)\w*|shuts? (?:down|off)|(?:powers?|switch\w*|turn\w*|goes|went) off)\b", re.IGNORECASE
+)
+TRACELESS = re.compile(r"\bno(?:thing in| errors?| logs?| lines?| trace| core ?dump)\b", re.IGNORECASE)
 HOST_GPU = ("fallen-off-bus", "gpu-lost", "pcie-dead", "xid")
 
 
@@ -211,7 +222,8 @@ def host_hardware_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     checked, blamed = heard(facts, "mce"), heard(facts, "board-blamed")
     link = heard(facts, "aer-fatal") and not heard(facts, *HOST_GPU)
-    power = heard(facts, POWER) and heard(facts, "machine-gone-said") and not heard(facts, *HOST_GPU, "xid-named")
+    silent = any(OFF.search(one.line) and TRACELESS.search(one.line) for one in said(facts, GONE_OFF))
+    power = (silent or heard(facts, POWER)) and heard(facts, GONE_OFF) and not heard(facts, *HOST_GPU, "xid-named")
     if works(facts) and not checked:
         return
     if not (checked or blamed or link or power):
@@ -229,7 +241,7 @@ def host_hardware_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title=f"The machine's own {what} has a fault; the GPU's software is not the cause",
         detail=machine(facts, matrix),
         because=(
-            *grounds(facts, "board-blamed", "mce", "aer-fatal", *([POWER, "machine-gone-said"] if power else [])),
+            *grounds(facts, "board-blamed", "mce", "aer-fatal", *([POWER, GONE_OFF] if power else [])),
             *grounds(facts, *HOST_GPU, most=2),
             *more(facts),
         ),

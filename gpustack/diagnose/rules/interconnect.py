@@ -221,10 +221,13 @@ def _peers_in_text(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return the finding where IOMMU or ACS is on and work of several GPUs fails, or the library itself warns."""
     several = heard(facts, "gpus-talk") or len(gpus(facts)) >= SEVERAL
     fails = (heard(facts, "gpus-fail-together") and several) or heard(facts, "peer-copy-wrong")
+    fails = fails or (several and heard(facts, "acs-redirect") and heard(facts, "nccl-error"))
     warned, slower = heard(facts, "iommu-passthrough"), _slower(facts)
     turned_away = heard(facts, "io-page-fault") and several
     booted = fails and _booted_without(facts)
     if not (warned or turned_away or slower or booted or (fails and heard(facts, *WAYS, HELPS, DIRECT))):
+        return
+    if heard(facts, "no-hang-said") and not (turned_away or slower):
         return
     way = "ACS redirection (PCI Express access control)" if heard(facts, "acs-redirect", "acs-on") else "the IOMMU"
     what = f"are slower than without it ({slower})" if slower else "go wrong"

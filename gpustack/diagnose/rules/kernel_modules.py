@@ -289,7 +289,7 @@ def open_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Findin
     arch = arch or architecture(facts, matrix)
     flavour = matrix.flavour(arch) if arch else None
     impossible = flavour is not None and flavour.open == "impossible"
-    suspect = impossible and is_open(facts) and bool(said(facts, *FAILS))
+    suspect = impossible and is_open(facts) and bool(said(facts, *FAILS, "ailing-said"))
     one = named or ", ".join(cards(facts, matrix)) or "this GPU"
     if (refused and (impossible or not flavour)) or (suspect and not refused):
         why = (*map(because_said, refused[:3]), *grounds(facts, *FAILS, "open-module-named", most=3), *more(facts))

@@ -374,7 +374,8 @@ def _title(facts: Facts) -> str:
 def _blamed(facts: Facts) -> bool:
     """Return whether someone says that the driver works without Secure Boot, or that the key is not enrolled."""
     out_ = heard(facts, *KEPT_OUT)
-    untrusted = heard(facts, "module-untrusted-key") and heard(facts, "nvml-not-loaded", "module-out-said")
+    fails = ("nvml-not-loaded", "module-out-said", "ailing-said")
+    untrusted = heard(facts, "module-untrusted-key") and heard(facts, *fails)
     unsigned = said(facts, BLAMED[1])
     skipped = any("mok" in one.line.lower() for one in unsigned) and heard(facts, "nvml-not-loaded", "module-out-said")
     known = bool(unsigned) and (secure(facts) is True or (skipped and secure(facts) is None))

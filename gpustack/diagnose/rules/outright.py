@@ -154,6 +154,7 @@ def tensorrt_engine_version_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[
 
 
 NETWORK = ("nccl-connect-failed", "nccl-no-interface", "nccl-ib-failed", "gloo-not-connected")
+BETWEEN, FAILED = "nccl-between-machines", "nccl-system-error"  # which is a system call that failed
 
 
 @rule("nccl-network-fault", Layer.LIBRARY, "nccl", from_messages=True, explained_by=("memlock-too-small",))
@@ -164,15 +165,16 @@ def nccl_network_fault(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     drops its ports; an InfiniBand transfer fails for a cable, a port or a GID. Name the right interface, and check in
     NCCL's output which one it uses.
     """
-    if not heard(facts, *NETWORK) or heard(facts, "rdma-port-event"):  # a port that failed explains it
+    between = heard(facts, BETWEEN) and heard(facts, FAILED)
+    if not (between or heard(facts, *NETWORK)) or heard(facts, "rdma-port-event"):  # a port that failed explains it
         return
     told = value(facts, NETWORK[0], "why")
     what = {NETWORK[0]: f"a connection to another rank failed ({told})" if told else "a connection failed"}
     what |= {NETWORK[1]: "it finds no network interface", NETWORK[2]: "an InfiniBand transfer failed"}
-    what |= {NETWORK[3]: "Gloo cannot connect all processes with each other"}
+    what |= {NETWORK[3]: "Gloo cannot connect all processes with each other", FAILED: "a system call of it failed"}
     yield nccl_network_fault.finding(
         title=f"NCCL cannot use the network: {next(text for kind, text in what.items() if heard(facts, kind))}",
-        because=grounds(facts, *NETWORK),
+        because=grounds(facts, *NETWORK, *((FAILED, BETWEEN) if between else ())),
         confidence=Confidence.LIKELY,
         fix=fixes.advice(
             "Set the interface through which the nodes reach each other, open NCCL's ports, check the fabric.",
@@ -184,7 +186,7 @@ def nccl_network_fault(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     )
 
 
-PACKAGES = ("apt-unmet", "dpkg-overwrite", "dnf-conflict", "pacman-conflict")
+PACKAGES = ("apt-unmet", "dpkg-overwrite", "dnf-conflict", "pacman-conflict", "driver-packages-exclude")
 AGAIN = {
     "apt": (sh("sudo apt-get --fix-broken install"), sh("apt-mark showhold")),
     "dnf": (sh("sudo dnf distro-sync"),),
@@ -284,6 +286,7 @@ NO_CUDA = (
     SMI_NO_CUDA,
 )
 BY_RUNTIME = re.compile(r"--runtime[= ]+[\"']?nvidia")
+OPTIONS = frozenset({"gpus all", "runtime nvidia"})  # with which Docker passes GPUs on
 INSIDE = ("container-told", "container-inside-said", "docker-run", "docker-compose-gpu", "visible-devices")
 
 
@@ -296,8 +299,8 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
     utility and compute. Set what is needed, or all, in the image or when the container is started.
     """
     given = {one.strip() for one in (value(facts, CAPABILITIES, "capabilities") or "").split(",")} - {""}
-    inside = bool(facts.host.container) or heard(facts, *INSIDE)
-    video = heard(facts, NO_VIDEO) and (bool(given) or inside)
+    inside = bool(facts.host.container) or heard(facts, *INSIDE) or not OPTIONS.isdisjoint(facts.words)
+    video = heard(facts, NO_VIDEO) and (bool(given) or inside or heard(facts, "nvenc-driver"))
     compute = bool(given) and "compute" not in given and heard(facts, *NO_CUDA)
     compute = compute or (inside and heard(facts, SMI_NO_CUDA))
     runtime = any(BY_RUNTIME.search(one.line) for one in said(facts, "docker-run"))
