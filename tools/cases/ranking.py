@@ -70,7 +70,7 @@ NARROW = 0.5  # how much the narrow regression counts
 LEAST = 0.08  # weights nearer to 0 are left out
 RECOGNISED, NEIGHBOURS = 1.5, 0.5  # what a message, and a pair of words, tells relative to a word as rare
 # The weight of the text of a finding or of a message row, and of a wording, relative to a machine.
-OF_FINDINGS, OF_MESSAGES, OF_WORDINGS = 1.0, 1.0, 0.2
+OF_FINDINGS, OF_MESSAGES, OF_WORDINGS = 1.0, 0.5, 0.2
 MOST_OF_CASE = 14  # words that identify a recorded machine
 RIDGES = 10.0  # by which the ridge regression's scores are multiplied: with more or less it ranks worse
 SHARPNESS = 6.5  # by which all are then, so that shares are as likely as they say
