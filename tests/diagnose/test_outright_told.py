@@ -191,3 +191,33 @@ def test_a_card_and_a_tool_in_one_line_are_no_stuck_process() -> None:
         for said in ("Intel UHD 630, compute-runtime 24.52: clinfo", "root 812 0 0 1 5 ? D 10:01 0:00 clinfo")
     }
     assert ["smi-stuck" in one for one in kinds.values()] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("said", "title", "command"),
+    [
+        (
+            "RTX 3090, tensorflow-gpu 1.15.0: failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED",
+            *("TensorFlow 1.15.0 has no code for RTX 3090", "tensorflow[and-cuda]"),
+        ),
+        (
+            (
+                "torch 2.1.0+cu121\nDetected that PyTorch and torch_sparse were compiled with different CUDA versions. "
+                "PyTorch has CUDA version 12.1 and torch_sparse has CUDA version 11.8."
+            ),
+            *("torch-sparse is built for CUDA 11, but torch 2.1.0+cu121", "torch-2.1.0+cu121.html"),
+        ),
+        (
+            "nvcc fatal   : Value 'native' is not defined for option 'gpu-architecture'",
+            *("does not know native: CUDA 11.6 or newer does", "cuda-11.6"),
+        ),
+        (
+            "import tensorflow_addons\ntensorflow_addons/_ops.so: undefined symbol: _ZN10tensorflow8OpKernel1E",
+            *("built for a different TensorFlow than the one here", "get_compile_flags"),
+        ),
+    ],
+)
+def test_the_finding_names_the_program_at_fault_and_a_command_for_it(said: str, title: str, command: str) -> None:
+    one = next(found for found in judge(read(said), MATRIX).findings if title in found.title)
+    assert one.fix is not None
+    assert any(command in part for part in one.fix.commands)

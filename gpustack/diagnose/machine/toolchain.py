@@ -88,6 +88,8 @@ def called(program: str) -> Program:
 REFUSED, UNNAMED, TORCH = "nvcc-unknown-arch", "nvrtc-unknown-arch", "torch-unknown-arch"
 OLDEST = ComputeCapability(3, 0)  # in the matrix: only a newer toolkit refuses one from before
 OLD = ComputeCapability(7, 5)  # with no toolkit known, one that is refused below this was dropped: CUDA 13 begins here
+# Targets that nvcc finds out itself, since 11.5 and its first update. Source: NVIDIA, CUDA Features Archive 11.6.
+BY_NAME = {"native": CudaVersion(11, 6), "all": CudaVersion(11, 5), "all-major": CudaVersion(11, 5)}
 
 
 @record
@@ -158,7 +160,7 @@ def _target(message: Message, spelled: str, facts: Facts, matrix: Matrix) -> Tar
     return Target(
         spelled=spelled,
         arch=arch,
-        first=toolkits.first_for(matrix, arch) if arch else None,
+        first=toolkits.first_for(matrix, arch) if arch else BY_NAME.get(spelled),
         last=known.last_toolkit if known else None,
         toolkit=message.values.get("cuda") or (toolkit.version if toolkit else None),
         by=by,

@@ -21,6 +21,7 @@ from gpustack.model.command import (
     MODULE,
     PYTHON,
     SOME_PYTHON,
+    VERSION,
     code,
     either,
     requirement,
@@ -182,6 +183,11 @@ def torches(wheel: Extension, major: int, matrix: Matrix) -> tuple[Command, ...]
     return (install_torch(SOME_PYTHON, release, tags[-1].tag),) if tags else ()
 
 
+# PyTorch Geometric's parts have an index of their own for each release of torch and each CUDA.
+OF_PYG = frozenset({"torch-scatter", "torch-sparse", "torch-cluster", "torch-spline-conv", "pyg-lib"})
+PYG = "python -m pip install --force-reinstall --no-deps {name} -f https://data.pyg.org/whl/torch-{torch}+{tag}.html"
+
+
 def fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Matrix) -> Fix:
     """Return the wheel for the CUDA of torch, or the torch for the CUDA of the wheel."""
     release = (torch_version(facts) or "").partition("+")[0]
@@ -189,16 +195,13 @@ def fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Mat
     name = wheel.name if wheel else "the wheel"
     commands = []
     wanted = distribution_of(wheel.name, facts) if wheel else None
-    if wheel and wanted:
+    tag = BUILD_TAG(f"cu{own.replace('.', '')}")
+    if wheel and wheel.name in OF_PYG:
+        commands += [sh(PYG, name=requirement(wheel.name, ""), torch=VERSION(release), tag=tag)] if release else []
+    elif wheel and wanted:
         pinned = requirement(wanted, f"=={wheel.version}" if wheel.version else "")
-        commands.append(
-            sh(
-                "python -m pip install --force-reinstall {pinned} --extra-index-url {index}/{tag}",
-                pinned=pinned,
-                index=ADDRESS(TORCH_INDEX),
-                tag=BUILD_TAG(f"cu{own.replace('.', '')}"),
-            )
-        )
+        command = "python -m pip install --force-reinstall {pinned} --extra-index-url {index}/{tag}"
+        commands.append(sh(command, pinned=pinned, index=ADDRESS(TORCH_INDEX), tag=tag))
     if tags:
         torch_command = install_torch(SOME_PYTHON, release, tags[-1].tag)
         commands.append(torch_command)

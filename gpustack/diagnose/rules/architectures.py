@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import fixes
+from gpustack.diagnose import change_sets, fixes, installing
 from gpustack.diagnose.machine import amd
 from gpustack.diagnose.machine.events import grounds, heard, said, value
 from gpustack.diagnose.machine.frameworks import (
@@ -18,7 +18,7 @@ from gpustack.diagnose.machine.frameworks import (
     torch,
     torch_version,
 )
-from gpustack.diagnose.machine.inventory import Build, builds, capabilities, driver_cuda, from_text, gpus
+from gpustack.diagnose.machine.inventory import Build, builds, capabilities, driver_cuda, from_text, gpus, on_windows
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, items, number, table, text, told, version
 from gpustack.diagnose.requirements.fits import arch_fit, by_ptx, ptx_too_new
@@ -27,7 +27,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks, serving
 from gpustack.matrix.subjects import torch as wheels
 from gpustack.model import record, replace
-from gpustack.model.command import ARCH, GPU, NUMBER, PYTHON, Command, either, sh
+from gpustack.model.command import ARCH, GPU, NUMBER, PYTHON, Command, either, requirement, sh
 from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import ComputeCapability, CudaVersion
@@ -39,25 +39,22 @@ if TYPE_CHECKING:
     from gpustack.model.rows import Architecture
 
 
-NAMED = (
-    *("arch-not-compatible", "arch-too-old", "arch-needs-cuda", "tf-ignores-gpu", "tf-no-binary"),
-    "container-gpu-unsupported",
-)
+IGNORED = ("tf-ignores-gpu", "tf-no-binary")
+NAMED = ("arch-not-compatible", "arch-too-old", "arch-needs-cuda", *IGNORED, "container-gpu-unsupported")
 BARE = ("no-kernel-image", "invalid-device-function", "arch-refused", "kokkos-arch")
 # Programs that are no PyTorch: how each is called, and the command that helps.
 CUDA_BUILD = "cmake -B build -DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES={arch} && cmake --build build --config Release"
 ARCH_LIST = "export TORCH_CUDA_ARCH_LIST={arch}"
+WITH_CUDA = "tensorflow[and-cuda]"
 ASK = sh("nvidia-smi --query-gpu=name,compute_cap --format=csv")
 OTHERS = {
     "ggml-arch": ("This build of llama.cpp (ggml-cuda)", CUDA_BUILD),
     "tei-arch": ("This image of Text Embeddings Inference", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
     "trt-sm-unsupported": ("This TensorRT", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
-    "paddle-arch": (
-        "This build of PaddlePaddle",
-        "# its wheels by CUDA are on its page (https://www.paddlepaddle.org.cn/en/install/quick)",
-    ),
+    "paddle-arch": ("This build of PaddlePaddle", "# its wheels: https://www.paddlepaddle.org.cn/en/install/quick"),
 }
 LISTS, INVALID = ("arch-supported", "ggml-arch", "paddle-arch"), "kernel-image-invalid"
+OF_TENSORFLOW = (INVALID, "cublas-status")
 RANGES, ASKED = ("arch-supported", "arch-range", "arch-minimum", "torch-advises"), "TORCH_CUDA_ARCH_LIST"
 COMPLAINTS = (*NAMED, *BARE, *OTHERS)
 OF_MONTH = "Use the image of a month that supports this GPU, as its release notes say."
@@ -87,9 +84,8 @@ def _complaints(facts: Facts) -> bool:
     if amd.alone(facts):
         return False
     named = [one.line for one in said(facts, "ggml-kernel-needs")]  # the build has code for this GPU, that kernel none
-    named += [
-        one.line for one in said(facts, "tei-arch") if one.values.get("arch") == one.values.get("archs", "").strip()
-    ]
+    tei = [one for one in said(facts, "tei-arch") if one.values.get("arch") == one.values.get("archs", "").strip()]
+    named += [one.line for one in tei]
     others = (one.line for one in said(facts, *COMPLAINTS) if one.line not in named)
     return any("HIP" not in line and "ROCm" not in line for line in others) or _lists_others(facts)
 
@@ -112,7 +108,7 @@ def _has_code(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> boo
 
 def _of_older_cuda(facts: Facts, matrix: Matrix) -> bool:
     """Return whether CUDA refuses the code of a TensorFlow whose CUDA did not know the GPU that is here."""
-    if not heard(facts, INVALID, "cublas-status"):
+    if not heard(facts, *OF_TENSORFLOW):
         return False
     cuda = _tensorflow_cuda(facts, matrix)
     known = [matrix.arch(gpu.capability) for gpu in named_gpus(facts) if gpu.capability]
@@ -172,7 +168,7 @@ def _short(digits: str) -> str:
 
 def _what(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> str:
     release, server, tag = torch_version(facts), version(facts, "vllm"), image(facts)
-    if heard(facts, "tf-ignores-gpu", "tf-no-binary") or (heard(facts, INVALID) and not release):
+    if _of_older_cuda(facts, matrix) or heard(facts, *IGNORED, *(() if release else (INVALID,))):
         return f"TensorFlow {version(facts, 'tensorflow') or ''}".strip()
     beside = _has_code(facts, matrix, cc)
     if heard(facts, "container-gpu-unsupported") or (tag and not beside and not heard(facts, *OTHERS)):
@@ -205,7 +201,7 @@ def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None, build: 
         yield f"It supports compute capability {low} to {high}."
     elif least:
         yield f"The lowest compute capability that it supports is {least}."
-    yield f"It was built with CUDA {cuda}." if cuda and heard(facts, INVALID) else ""
+    yield f"It was built with CUDA {cuda}." if cuda and heard(facts, *OF_TENSORFLOW) else ""
     yield from _toolkit(matrix.arch(cc) if cc else None, cuda)
     if _has_code(facts, matrix, cc):
         yield "PyTorch's own build has code for this GPU; what was compiled separately does not."
@@ -224,10 +220,14 @@ def _toolkit(known: Architecture | None, cuda: CudaVersion | None) -> Iterator[s
 
 def _words_fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fix:
     build, advised, month = torch(facts), value(facts, "torch-advises", "cuda"), other_image(facts, matrix)
-    if month:
-        return fixes.advice(month[0], *month[1], verify=fixes.TORCH_SEES)
-    if image(facts) and not _has_code(facts, matrix, cc):
-        return fixes.advice(OF_MONTH, verify=fixes.TORCH_SEES)
+    if month or (image(facts) and not _has_code(facts, matrix, cc)):
+        words, commands = month or (OF_MONTH, ())
+        return fixes.advice(words, *commands, verify=fixes.TORCH_SEES)
+    if _of_older_cuda(facts, matrix):
+        pin, python = installing.clause(WITH_CUDA, facts, matrix), change_sets.place(facts, None).python
+        fits = (pin or not python) and not on_windows(facts)
+        newer = sh("python -m pip install {wanted}", wanted=requirement(WITH_CUDA, pin)) if fits else ASK
+        return fixes.advice("Install a TensorFlow whose CUDA knows this GPU.", newer, verify=fixes.TENSORFLOW_SEES)
     if embedded(facts) and build:
         return fixes.jetson(build, facts, matrix)
     if advised:
@@ -302,7 +302,7 @@ def _spoken(facts: Facts) -> Complaint:
     """Return the GPU that programs complain of, with what they say and what else is known."""
     gpu, first = _words_gpu(facts), named_gpus(facts)[:1]
     grounds_ = (
-        *grounds(facts, *COMPLAINTS, INVALID, *RANGES, most=6),
+        *grounds(facts, *COMPLAINTS, *OF_TENSORFLOW, *RANGES, most=6),
         *because_torch(facts),
         *(because(facts, "gpu", name) for _ in first for name in ("name", "cc")),
         *(one.because for one in toolchain_toolkits(facts)[:1] if torch(facts) is None),

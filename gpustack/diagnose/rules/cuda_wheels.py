@@ -249,13 +249,14 @@ def _of_another_program(message: Message, facts: Facts) -> bool:
 def _finding(found: Sought, own: str, facts: Facts, matrix: Matrix) -> Finding:
     wheel = _wheel(found.message, facts, matrix)
     release, major = torch_version(facts), found.majors[-1]
-    name = wheel.words if wheel else "A wheel"
+    name, beside = wheel.words if wheel else "A wheel", f"torch {release}" if release else "the torch beside it"
+    of = "" if "package" in found.message.values else f" ({found.soname})"
     return cuda_major_mismatch_wheel.finding(
         instance=wheel.name if wheel else None,
         layer=Layer.SERVING if wheel is None or wheel.name in SERVING else Layer.FRAMEWORK,
         component=wheel.name if wheel else "pytorch",
-        title=f"{name} is built for CUDA {major} ({found.soname}), but torch {release} is for CUDA {own}",
-        detail=f"torch brings only the libraries of CUDA {own.partition('.')[0]}; {found.soname} is from CUDA {major}.",
+        title=f"{name} is built for CUDA {major}{of}, but {beside} is for CUDA {own}",
+        detail=f"torch brings only the libraries of CUDA {own.partition('.')[0]}; {found.soname} is for CUDA {major}.",
         because=(
             because_said(found.message),
             *because_torch(facts),
