@@ -221,3 +221,14 @@ def test_the_finding_names_the_program_at_fault_and_a_command_for_it(said: str, 
     one = next(found for found in judge(read(said), MATRIX).findings if title in found.title)
     assert one.fix is not None
     assert any(command in part for part in one.fix.commands)
+
+
+@pytest.mark.parametrize(("limit", "blamed"), [(" --hwmon-temp-abort=30", ()), ("", ("gpu-overheat",))])
+def test_a_limit_that_was_set_low_makes_no_gpu_hot(limit: str, blamed: tuple[str, ...]) -> None:
+    assert causes(f"./hashcat -a3 -m 0 2c4c{limit} ?a?a?a\nTemperature limit on GPU #1 reached, aborting") == blamed
+
+
+def test_a_hosted_runner_has_no_gpu_to_be_passed_on() -> None:
+    said = "in docker: CUDA driver version is insufficient for CUDA runtime version\n{}"
+    assert causes(said.format("on our own runner")) == ("container-no-gpus-flag",)
+    assert causes(said.format("GitHub Actions, hosted runner")) == ()

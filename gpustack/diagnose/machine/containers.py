@@ -148,7 +148,7 @@ def idle(facts: Facts) -> bool:
 def without_gpu(facts: Facts, matrix: Matrix) -> bool:
     """Return whether texts show a container without a GPU."""
     asked = asked_for_gpu(facts)
-    if asked or heard(facts, *TOOLKIT):
+    if asked or heard(facts, *TOOLKIT, "hosted-runner-said"):
         return False
     if not facts.taken and mentioned(facts) and heard(facts, TOO_OLD) and _new_enough(facts, matrix):
         return True

@@ -49,7 +49,7 @@ NAMED_CUDA = re.compile(r"-cu(?:da)?(\d{2})x?$")
 
 def complained(facts: Facts) -> bool:
     """Return whether a program said that the driver is too old, or something that this usually means."""
-    well = heard(facts, *NO_DRIVER_AT_ALL, "cuda-available-true")
+    well = heard(facts, *NO_DRIVER_AT_ALL, "cuda-available-true", "hosted-runner-said")
     # FFmpeg also names the driver that it needs where it cannot load the encoder's library.
     sure = [one for one in OUTRIGHT if one != "nvenc-driver" or not heard(facts, "video-library-missing")]
     return heard(facts, *sure) or (heard(facts, *MAYBE) and not well) or _named(facts)

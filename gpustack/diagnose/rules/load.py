@@ -145,7 +145,7 @@ def _blocks(said: object) -> str:
     return f"Counted since the driver was loaded, by block: {', '.join(named)}." if named else ""
 
 
-OFF = "machine-gone-said"
+OFF, OWN_LIMIT = "machine-gone-said", ("running too hot", "limit on gpu")
 GONE = ("fallen-off-bus", "gpu-lost", "pcie-dead", "gpu-vanishes")
 DENIED = re.compile(
     r"\b(?:no|not|never|isn't|wasn't|aren't|without|rul(?:es?|ed|ing) out|incorrectly|wrongly|falsely)\b[^.;\n]{0,40}"
@@ -169,7 +169,7 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     spoken = max((whole(one.values.get("celsius")) for one in said(facts, "degrees-told")), default=0)
     told = [spoken, *(number(gpu.copy.facts, "temperature", "gpu_c") or 0 for gpu in gpus(facts))]
     # When cool, what the driver calls a thermal slowdown is about something else.
-    needless = {"slowdown": 0 < max(told) <= COOL, "running too hot": 0 < spoken <= MILD}
+    needless = {"slowdown": 0 < max(told) <= COOL, **dict.fromkeys(OWN_LIMIT, 0 < spoken <= MILD)}
     hot = [one for one in said(facts, "overheat") if not DENIED.search(one.line)]
     hot = [one for one in hot if not any(words in one.line.lower() and no for words, no in needless.items())]
     lost = heard(facts, *GONE) or any(event.spoken for event in faults(facts, 79))
