@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.command import Command
+    from gpustack.model.command import Command, Word
     from gpustack.model.facts import Facts, Instance, JsonValue
 
 
@@ -184,8 +184,16 @@ def torches(wheel: Extension, major: int, matrix: Matrix) -> tuple[Command, ...]
 
 
 # PyTorch Geometric's parts have an index of their own for each release of torch and each CUDA.
-OF_PYG = frozenset({"torch-scatter", "torch-sparse", "torch-cluster", "torch-spline-conv", "pyg-lib"})
-PYG = "python -m pip install --force-reinstall --no-deps {name} -f https://data.pyg.org/whl/torch-{torch}+{tag}.html"
+OF_PYG = ("torch-scatter", "torch-sparse", "torch-cluster", "torch-spline-conv")
+ALL_OF_PYG = sh("torch-scatter torch-sparse torch-cluster torch-spline-conv")
+FROM_PYG = (
+    "python -m pip install --force-reinstall --no-deps {parts} -f https://data.pyg.org/whl/torch-{torch}+{tag}.html"
+)
+
+
+def pyg(parts: Word | Command, torch: str, tag: str) -> Command:
+    """Return how parts of PyTorch Geometric are installed for this torch and this build of it (cu121, cpu)."""
+    return sh(FROM_PYG, parts=parts, torch=VERSION(torch), tag=BUILD_TAG(tag))
 
 
 def fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Matrix) -> Fix:
@@ -195,13 +203,13 @@ def fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Mat
     name = wheel.name if wheel else "the wheel"
     commands = []
     wanted = distribution_of(wheel.name, facts) if wheel else None
-    tag = BUILD_TAG(f"cu{own.replace('.', '')}")
+    tag = f"cu{own.replace('.', '')}"
     if wheel and wheel.name in OF_PYG:
-        commands += [sh(PYG, name=requirement(wheel.name, ""), torch=VERSION(release), tag=tag)] if release else []
+        commands += [pyg(requirement(wheel.name, ""), release, tag)] if release else []
     elif wheel and wanted:
         pinned = requirement(wanted, f"=={wheel.version}" if wheel.version else "")
         command = "python -m pip install --force-reinstall {pinned} --extra-index-url {index}/{tag}"
-        commands.append(sh(command, pinned=pinned, index=ADDRESS(TORCH_INDEX), tag=tag))
+        commands.append(sh(command, pinned=pinned, index=ADDRESS(TORCH_INDEX), tag=BUILD_TAG(tag)))
     if tags:
         torch_command = install_torch(SOME_PYTHON, release, tags[-1].tag)
         commands.append(torch_command)

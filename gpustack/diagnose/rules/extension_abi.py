@@ -18,10 +18,11 @@ from gpustack.diagnose.machine.extensions import (
 )
 from gpustack.diagnose.machine.frameworks import because_package, because_torch, installed, torch_version
 from gpustack.diagnose.machine.linking import TORCH, demangled, symbol_owner
+from gpustack.diagnose.machine.wheels import ALL_OF_PYG, pyg
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import torch as rows
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers, within
-from gpustack.model.command import BUILD_TAG, VERSION, code, sh
+from gpustack.model.command import code, sh
 from gpustack.model.facts import Facts, Layer, Message
 from gpustack.model.report import Confidence, Finding, Severity
 
@@ -172,10 +173,6 @@ def _of(right: Companions | None, package: str) -> str | None:
     return {"torchvision": right.torchvision, "torchaudio": right.torchaudio}.get(package)
 
 
-PYG = (
-    "python -m pip install --force-reinstall --no-deps torch-scatter torch-sparse torch-cluster torch-spline-conv"
-    " -f https://data.pyg.org/whl/torch-{torch}+{tag}.html"
-)
 FOR_TENSORFLOW = fixes.advice(
     "Compile it again against the TensorFlow that is here, with the flags that it names, or install the TensorFlow "
     "that it was built for.",
@@ -247,7 +244,7 @@ def _of_page(page: Message, facts: Facts) -> Finding:
         confidence=Confidence.LIKELY,
         fix=fixes.advice(
             "Install them from the page for the installed torch.",
-            sh(PYG, torch=VERSION(plain), tag=BUILD_TAG(tag or page.values.get("cuda", "cpu"))),
+            pyg(ALL_OF_PYG, plain, tag or page.values.get("cuda", "cpu")),
             verify=sh('python -c "import torch_sparse"'),
         ),
     )
